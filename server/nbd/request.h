@@ -1,0 +1,123 @@
+/*
+ * NBD transmission phase: decode and check a request, encode a simple reply.
+ *
+ * Pure functions over bytes, without state: callable from any thread, under any lock. What a
+ * connection has to do with a request is in the verdict, so that the rules of the specification
+ * (doc/proto.md, "Transmission phase", "Error values") are in one place, request.c.
+ */
+#ifndef LIFTD_NBD_REQUEST_H
+#define LIFTD_NBD_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/nbd/protocol.h"
+
+/*
+ * What an export, or its store, can do. Plain input of nbd_transmission_flags(). FLUSH and FUA
+ * are not here: liftd always honours both.
+ */
+struct nbd_capabilities {
+	bool read_only;
+	bool rotational;
+	bool trim;
+	bool write_zeroes;
+	bool fast_zero;		/* can tell at once that zeroing would not beat writing */
+	bool cache;
+	bool multi_conn;	/* all connections see one another's answered writes and flushes */
+};
+
+/*
+ * The flags word to advertise for an export with these capabilities. Always has HAS_FLAGS,
+ * SEND_FLUSH and SEND_FUA (a flush of a read-only export is legal and does nothing harmful).
+ * Read-only: neither TRIM nor WRITE_ZEROES nor FAST_ZERO, which could only fail; some clients
+ * would set up discard on a device that refuses it. FAST_ZERO goes only with WRITE_ZEROES.
+ */
+uint16_t nbd_transmission_flags(const struct nbd_capabilities *caps);
+
+/*
+ * What requests of one connection are checked against: a plain copy that the connection keeps,
+ * taken from struct nbd_export_info when the handshake ends.
+ */
+struct nbd_export_limits {
+	uint64_t size;		/* bytes, < 2^63 */
+	uint32_t max_payload;	/* most bytes of one READ or WRITE; 0 means NBD_MAX_PAYLOAD */
+	uint32_t min_block;	/* alignment demanded of offset and length, a power of two; 0 or 1: none */
+	uint16_t flags;		/* as advertised: nbd_transmission_flags() */
+};
+
+enum nbd_verdict {
+	/*
+	 * Execute it: command is READ, WRITE, FLUSH, TRIM, WRITE_ZEROES or CACHE, all flags are legal,
+	 * the range lies within the export, length > 0 (FLUSH: offset and length are 0).
+	 * `payload` bytes of data follow the header (WRITE: length, else 0).
+	 */
+	NBD_REQUEST_OK,
+	/*
+	 * Answer it without executing: discard `payload` bytes that follow the header (any 32-bit
+	 * number, so discard while reading, never buffer), then send a simple reply with `error`.
+	 * error may be NBD_SUCCESS: a request of zero length is a no-op.
+	 */
+	NBD_REQUEST_REPLY,
+	/* DISC: finish and answer what was received before, send no reply to this, close. */
+	NBD_REQUEST_DISCONNECT,
+	/* Not a request (bad magic): the stream is out of step, close at once. */
+	NBD_REQUEST_CLOSE,
+};
+
+struct nbd_request {
+	uint64_t cookie;	/* the client's, echoed in the reply; never interpreted */
+	uint64_t offset;	/* bytes */
+	uint32_t length;	/* bytes; FLUSH: 0 */
+	uint32_t payload;	/* bytes on the wire after the header, see the verdicts */
+	uint32_t error;		/* NBD_E*, for NBD_REQUEST_REPLY, else 0 */
+	uint16_t command;	/* NBD_CMD_* */
+	uint16_t flags;		/* NBD_CMD_FLAG_*; a REPLY's are as received, possibly unknown */
+	const char *reason;	/* why it is not OK, for a log; a constant string; OK: NULL */
+};
+
+/*
+ * Decode the NBD_REQUEST_SIZE bytes at `header` and check the request against `limits`. All of
+ * *rq is written, whatever the verdict (CLOSE: zeroes, but for reason).
+ *
+ * The first rule that a request breaks decides:
+ *  1. wrong magic: CLOSE. DISC: DISCONNECT, whatever its other fields say.
+ *  2. a command that is unknown: EINVAL. The connection stays; no payload is assumed, since only
+ *     WRITE has one. (BLOCK_STATUS and RESIZE are unknown until they can be negotiated.)
+ *  3. a modifying command (WRITE, TRIM, WRITE_ZEROES) on a read-only export: EPERM.
+ *  4. a command that is not advertised: EINVAL.
+ *  5. flags: FUA goes with every command if advertised; NO_HOLE and FAST_ZERO (if advertised) only
+ *     with WRITE_ZEROES; all else is EINVAL.
+ *  6. FLUSH with an offset or a length: EINVAL.
+ *  7. READ or WRITE longer than max_payload: EINVAL. TRIM, WRITE_ZEROES and CACHE may have any
+ *     32-bit length.
+ *  8. a range not within the export, computed without overflow: ENOSPC for WRITE and
+ *     WRITE_ZEROES, EINVAL for READ, TRIM and CACHE.
+ *  9. offset or length not aligned to min_block: EINVAL.
+ * 10. zero length (except FLUSH): success, without being executed.
+ * A WRITE that is refused has payload == length: it must be consumed to stay in step.
+ */
+enum nbd_verdict nbd_decode_request(const uint8_t header[NBD_REQUEST_SIZE],
+				    const struct nbd_export_limits *limits,
+				    struct nbd_request *rq);
+
+/*
+ * Encode the header of a simple reply. error: NBD_SUCCESS or NBD_E*; a successful READ's data
+ * follows the header, nothing follows an error.
+ */
+void nbd_encode_simple_reply(uint8_t reply[NBD_SIMPLE_REPLY_SIZE], uint32_t error,
+			     uint64_t cookie);
+
+/*
+ * Reduce an errno, of either sign, to what may stand in a reply to `rq` (its command and flags
+ * matter, nothing else). 0 gives NBD_SUCCESS.
+ * EPERM, EROFS, EACCES: EPERM. ENOSPC, EDQUOT, EFBIG: ENOSPC. ENOMEM, EINVAL, ESHUTDOWN: themselves.
+ * ENOTSUP: itself for WRITE_ZEROES with FAST_ZERO, the only place where a client expects it, else
+ * EINVAL. EOVERFLOW: itself for READ with DF, else EINVAL. Everything else: EIO.
+ */
+uint32_t nbd_error_from_errno(int err, const struct nbd_request *rq);
+
+/* "READ", "WRITE", ...; "unknown" for others. A constant string. */
+const char *nbd_command_name(uint16_t command);
+
+#endif

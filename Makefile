@@ -1,0 +1,180 @@
+# liftd: build, test, install.  `make help` lists the targets and variables.
+
+VERSION = 0.1.0
+
+BUILD  ?= build
+PREFIX ?= /usr/local
+CFLAGS ?= -O2 -g
+SAN    ?=
+WERROR ?=
+# The folders whose sources make up the library: SRC_DIRS=sched builds and tests that layer alone.
+SRC_DIRS ?= sched server conf
+
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+
+# A sanitizer build lives in a folder of its own, so that it never shares objects with the plain one.
+comma := ,
+san_dir = $(if $(filter address%,$(SAN)),asan,$(if $(filter thread,$(SAN)),tsan,$(subst $(comma),-,$(SAN))))
+OUT := $(BUILD)$(if $(SAN),/$(san_dir))
+
+# ---- libraries -------------------------------------------------------------------------------------------------
+
+LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd
+CHECK_PKGS  := check
+HELPER_PKGS := libnbd
+ALL_PKGS    := $(LIB_PKGS) $(CHECK_PKGS) $(HELPER_PKGS)
+
+# What a build needs and this machine lacks; looked at only when something is compiled (see the rule for objects).
+MISSING := $(strip $(shell command -v $(firstword $(CC)) >/dev/null || echo $(firstword $(CC)); \
+	if command -v pkg-config >/dev/null; then \
+		for p in $(ALL_PKGS); do pkg-config --exists $$p || echo $$p; done; \
+	else echo pkg-config; fi))
+
+pkg = $(if $(MISSING),,$(shell pkg-config $(1) $(2)))
+LIB_CFLAGS  := $(call pkg,--cflags,$(ALL_PKGS))
+LIB_LIBS    := $(call pkg,--libs,$(LIB_PKGS))
+CHECK_LIBS  := $(call pkg,--libs,$(CHECK_PKGS))
+HELPER_LIBS := $(call pkg,--libs,$(HELPER_PKGS))
+
+# ---- flags -----------------------------------------------------------------------------------------------------
+
+WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes $(if $(filter-out 0,$(WERROR)),-Werror)
+SAN_FLAGS = $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+ALL_CPPFLAGS = -I. -D_GNU_SOURCE= -D_FILE_OFFSET_BITS=64 -DLIFTD_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(CPPFLAGS)
+ALL_CFLAGS = -std=gnu11 -pthread $(WARN) $(CFLAGS) $(SAN_FLAGS)
+ALL_LDFLAGS = -pthread -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
+
+# ---- what there is to build ------------------------------------------------------------------------------------
+
+# A program is built as soon as its main file exists.
+main_liftd   := server/liftd.c
+main_liftctl := server/ctl/liftctl.c
+PROGRAMS := $(foreach p,liftd liftctl,$(if $(wildcard $(main_$(p))),$(p)))
+
+SOURCES := $(sort $(shell for d in $(SRC_DIRS); do [ ! -d $$d ] || find $$d -name '*.c'; done))
+MAINS   := $(foreach p,$(PROGRAMS),$(main_$(p)))
+LIB_SRC := $(filter-out $(MAINS),$(SOURCES))
+LIB_OBJ := $(LIB_SRC:%.c=$(OUT)/obj/%.o)
+LIB     := $(OUT)/liblift.a
+
+# tests/unit/test_NAME.c is a program; any other file there is code that the unit tests share.
+UNIT_ALL   := $(sort $(wildcard tests/unit/test_*.c))
+UNIT_SRC   := $(if $(TESTS),$(filter $(TESTS:%=tests/unit/%.c),$(UNIT_ALL)),$(UNIT_ALL))
+SHARED_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(filter-out $(UNIT_ALL),$(sort $(wildcard tests/unit/*.c))))
+HELPER_SRC := $(sort $(wildcard tests/helpers/*.c))
+UNIT_BIN   := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
+HELPER_BIN := $(HELPER_SRC:tests/helpers/%.c=$(OUT)/tests/%)
+PROG_BIN   := $(PROGRAMS:%=$(OUT)/%)
+
+OBJ := $(sort $(LIB_OBJ) $(MAINS:%.c=$(OUT)/obj/%.o) $(SHARED_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) \
+	$(HELPER_SRC:%.c=$(OUT)/obj/%.o))
+
+.PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
+.DELETE_ON_ERROR:
+.SECONDARY: $(OBJ)
+
+all: $(PROG_BIN) $(LIB)
+tests: $(UNIT_BIN) $(HELPER_BIN)
+helpers: $(HELPER_BIN)
+
+# ---- rules -----------------------------------------------------------------------------------------------------
+
+# Stamps whose text changes with the flags or the list of objects: what depends on them is then made again.
+define stamp
+	@mkdir -p $(@D)
+	@printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
+endef
+
+$(OUT)/.flags: FORCE
+	$(call stamp,'$(subst ','"'"',$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))')
+
+$(OUT)/.objects: FORCE
+	$(call stamp,$(LIB_OBJ))
+
+ifneq ($(MISSING),)
+# No object can be compiled: say what is missing and where it comes from.
+$(OBJ): FORCE
+	@echo "liftd: this machine lacks: $(MISSING)" >&2
+	@echo "liftd: 'make deps' installs the Debian 12 packages (scripts/install-deps --list names them)" >&2
+	@exit 2
+else
+$(OUT)/obj/%.o: %.c $(OUT)/.flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+endif
+
+# The list goes through a file: rebuilt from nothing, so that no member of a deleted source stays behind.
+$(LIB): $(LIB_OBJ) $(OUT)/.objects
+	@rm -f $@
+	$(AR) rcs $@ $(LIB_OBJ)
+
+define program
+$(OUT)/$(1): $(main_$(1):%.c=$(OUT)/obj/%.o) $(LIB)
+	$$(CC) $$(ALL_CFLAGS) $$(ALL_LDFLAGS) -o $$@ $$^ $$(LIB_LIBS)
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
+
+$(UNIT_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SHARED_OBJ) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(CHECK_LIBS)
+
+$(HELPER_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/helpers/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(HELPER_LIBS)
+
+-include $(OBJ:.o=.d)
+
+# ---- tests -----------------------------------------------------------------------------------------------------
+
+# The packages first, then make again: this make has looked for the libraries before they were installed.
+check:
+	@scripts/install-deps
+	@+$(MAKE) --no-print-directory check-run
+
+check-all:
+	@scripts/install-deps
+	@+FULL=1 $(MAKE) --no-print-directory check-run
+
+check-run: all tests
+	@scripts/check-layers $(OUT)
+	@BUILD='$(abspath $(OUT))' TESTS='$(TESTS)' tests/run
+
+check-unit: $(UNIT_BIN)
+	@BUILD='$(abspath $(OUT))' TESTS='$(TESTS)' tests/run --unit
+
+check-layers: $(LIB)
+	@scripts/check-layers $(OUT)
+
+deps:
+	@scripts/install-deps
+
+# ---- the rest --------------------------------------------------------------------------------------------------
+
+install: all
+	@mkdir -p $(DESTDIR)$(PREFIX)/bin
+	@set -e; for p in $(PROGRAMS); do \
+		echo "install $(DESTDIR)$(PREFIX)/bin/$$p"; \
+		install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/$$p; \
+	done
+
+clean:
+	rm -rf $(OUT)
+
+help:
+	@echo 'make               build the programs into $$(BUILD)'
+	@echo 'make check         install missing packages, build, check the layers, run all tests'
+	@echo 'make check-unit    the unit tests alone'
+	@echo 'make check-all     all tests over the full product of settings (long)'
+	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
+	@echo 'make deps          install the Debian 12 packages that are missing'
+	@echo 'make install       into $$(DESTDIR)$$(PREFIX)/bin'
+	@echo 'make clean         remove $$(BUILD)'
+	@echo
+	@echo 'BUILD=DIR          where everything is built (build)'
+	@echo 'SAN=LIST           sanitizers: address,undefined (in $$(BUILD)/asan) or thread (in $$(BUILD)/tsan)'
+	@echo 'WERROR=1           warnings are errors'
+	@echo 'TESTS="NAME ..."   only these tests: test_tunable, or NAME of tests/NAME.sh'
+	@echo 'SRC_DIRS=sched     only this layer, with TESTS and check-unit'
+	@echo 'CC, CFLAGS, CPPFLAGS, LDFLAGS, PREFIX (/usr/local), DESTDIR as usual'

@@ -1,0 +1,187 @@
+/*
+ * Stores: what holds an export's bytes, and the lanes through which a thread does I/O on them.
+ *
+ * A *store* is opened once per image and may serve several exports. A *lane* belongs to one
+ * thread and carries the I/O of all stores that this thread uses: an io_uring where the kernel
+ * allows one, completions of the process-wide worker threads, and one pollable descriptor that
+ * tells about both. A lane is used by its own thread only; a store is used by all.
+ *
+ *   store_submit(ios) ──> ring (io_uring) ──────┐
+ *                     ──> workers (threads) ────┼──> lane_fd readable ──> lane_reap
+ *                     ──> done at once ─────────┘
+ *
+ * The ios come from an elevator (struct elv_io): the store reads op, flags, offset, length and
+ * iov, and sets result and sync_failed. It never sees overlapping modifying ios at one time, with
+ * ranges rounded out to geometry.block: the elevator keeps them apart (sched/index.h).
+ */
+#ifndef SERVER_STORE_STORE_H
+#define SERVER_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sched/elevator.h"
+#include "sched/request.h"
+#include "sched/tunable.h"
+
+struct lane;
+struct store;
+
+enum store_cache { STORE_CACHE_NONE, STORE_CACHE_WRITEBACK, STORE_CACHE_WRITETHROUGH };
+enum store_aio { STORE_AIO_AUTO, STORE_AIO_URING, STORE_AIO_THREADS };
+enum store_model { STORE_MODEL_NONE, STORE_MODEL_HDD7200 };
+
+/*
+ * How to open a store: the export's settings that concern it, with rows in store_rows. Times in ns,
+ * sizes in bytes, as in sched/tunable.h.
+ */
+struct store_params {
+	char *path;         /* a file, a block device, or "null:" */
+	uint64_t size;      /* of a null store, or of a file to be created; 0: unset */
+	uint64_t readonly;  /* open for reading only (two exports may differ: see store_open) */
+	uint64_t cache;     /* enum store_cache */
+	uint64_t aio;       /* enum store_aio */
+	uint64_t lock;      /* 0: off */
+	uint64_t model;     /* enum store_model */
+	uint64_t rotational;  /* 0, 1, TUNABLE_AUTO */
+	uint64_t dirty_bytes; /* buffered writes run inline below this estimate; runtime */
+	/* fault_*: any of them set puts the fault store around this one. */
+	uint64_t fault_error_every;  /* every n-th io fails with fault_errno; 0: off. runtime */
+	uint64_t fault_error_at;     /* just the n-th io fails; 0: off. runtime */
+	uint64_t fault_errno;        /* enum: EIO, ENOSPC, ... */
+	uint64_t fault_short_every;  /* every n-th READ or WRITE does only a part; 0: off. runtime */
+	uint64_t fault_flush_delay;  /* ns added to every flush. runtime */
+	uint64_t fault_delay;        /* ns added to every io. runtime */
+	uint64_t fault_sync_error_every; /* every n-th sync fails; 0: off. runtime */
+	uint64_t fault_space;        /* bytes that may be written before ENOSPC; 0: no limit */
+	uint64_t fault_volatile;     /* a volatile write cache: see store_crash */
+	uint64_t fault_crash_at;     /* the n-th io and all after it are lost: EIO, then see store_crash */
+};
+
+/* The rows of struct store_params, ended by a row without a name. Scope export. */
+extern const struct tunable store_rows[];
+
+/* What a store is like; constant while it is open, except size. */
+struct store_geometry {
+	uint64_t size;            /* bytes */
+	uint32_t block;           /* modifications within one such block must not run at the same time */
+	uint32_t preferred;       /* best I/O size: a power of two, 512..64 MiB */
+	uint64_t device;          /* of the disk below (a partition's whole disk); 0: a disk of its own */
+	char device_name[64];     /* for people, as "sda" or "null" */
+	bool rotational;
+	bool readonly;            /* it was opened for reading only */
+	bool can_trim, can_zero, can_fast_zero, can_cache; /* natively; ZERO always works somehow */
+	bool multi_conn;          /* completed writes are seen, and flushes felt, by all connections */
+	unsigned depth;           /* the default queue_depth: 1, 4 or 32 */
+	bool buffered;            /* through the page cache: the kernel orders the writes */
+	const char *aio;          /* what is really used: "io_uring", "threads", "inline" */
+};
+
+/* One kind of store. All functions but run, submit and extents are called from the main thread. */
+struct store_ops {
+	const char *name;
+
+	/* Open according to s->params; fill s->geometry and s->priv. 0 or negative errno with err. */
+	int (*open)(struct store *s, char *err, size_t errlen);
+	void (*close)(struct store *s);
+
+	/*
+	 * Start one io on a lane, from the lane's thread; never blocks except for what design calls
+	 * an inline write. Sets io->result and calls lane_done (at once or from lane_reap) exactly
+	 * once. System calls that start ring operations may be left to lane_kick.
+	 */
+	void (*submit)(struct store *s, struct lane *lane, struct elv_io *io);
+
+	/* Execute one io on the calling thread, blocking; any thread, many at a time. */
+	void (*run)(struct store *s, struct elv_io *io);
+
+	/*
+	 * The allocation at offset: sets *length (1..max bytes with this state) and *hole. Blocking;
+	 * never from a loop thread. NULL: everything counts as allocated.
+	 */
+	int (*extents)(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole);
+};
+
+struct store {
+	const struct store_ops *ops;
+	struct store_params params;
+	struct store_geometry geometry;
+	dev_t dev;              /* identity of the image: two exports of it share the store */
+	ino_t ino;
+	struct elv_store elv;   /* the elevators' side of it; under its disk's lock */
+	unsigned users;         /* exports; main thread only */
+	struct store *below;    /* of a store around another one */
+	void *priv;
+	TAILQ_ENTRY(store) link;
+};
+
+/* The store that an io is for. */
+static inline struct store *store_of(const struct elv_io *io)
+{
+	return (struct store *)((char *)io->store - offsetof(struct store, elv));
+}
+
+/*
+ * Open the store that params describe, or take another user of one that is open already. The
+ * same image opened twice shares one store; cache, aio, lock, model and fault_* must then be equal
+ * (names: for the message, of the export that asks). If the first was read-only and the second
+ * is not, the store is reopened for writing. params are copied. Main thread only. 0 and *out, or a
+ * negative errno and a sentence in err.
+ */
+int store_open(const char *name, const struct store_params *params, struct store **out,
+	       char *err, size_t errlen);
+
+/* Give up one use; the last one closes it. No io may be in flight by then. Main thread only. */
+void store_close(struct store *s);
+
+/* Runtime settings (dirty_bytes, fault_*) took new values. Any thread. */
+void store_set_params(struct store *s, const struct store_params *params);
+
+/* Blocking execution of one io, for threads without a lane. Sets result. */
+void store_run(struct store *s, struct elv_io *io);
+
+/* See store_ops.extents; where the store has none: all allocated. */
+int store_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole);
+
+/*
+ * The fault store with a volatile cache loses power: what was neither flushed nor written with
+ * FUA since is reverted, wholly or (seed decides block by block) in part, in the image below. Only
+ * while no io is in flight. -ENOTSUP for other stores.
+ */
+int store_crash(struct store *s, uint64_t seed);
+
+/* --- lanes --- */
+
+/*
+ * A lane for the calling thread. want_ring false: never an io_uring. Where the kernel refuses one,
+ * the lane works without (lane_has_ring tells). 0 or negative errno.
+ */
+int lane_open(struct lane **out, bool want_ring, char *err, size_t errlen);
+
+/* Nothing may be in flight on it. NULL is fine. */
+void lane_close(struct lane *lane);
+
+bool lane_has_ring(const struct lane *lane);
+
+/* Readable when lane_reap has something to do. Owned by the lane. */
+int lane_fd(const struct lane *lane);
+
+/* Start n ios, of any stores: submits all, then kicks once. The lane's thread. */
+void lane_submit(struct lane *lane, struct elv_ios *ios);
+
+/*
+ * Collect completed ios onto done (appended), without blocking; also finishes what a store does
+ * in steps. Returns how many. The lane's thread; cheap when there is nothing (no system call unless
+ * the descriptor was signalled).
+ */
+unsigned lane_reap(struct lane *lane, struct elv_ios *done);
+
+/* How many ios are in flight on this lane. */
+unsigned lane_in_flight(const struct lane *lane);
+
+/* Can this process use io_uring? Probed once; err gets the reason when not. */
+bool lane_ring_possible(char *err, size_t errlen);
+
+#endif

@@ -47,7 +47,8 @@
 /*
  * One export as the handshake shows it. Filled in by the callbacks below; zero-initialised for
  * them. name and description need no NUL; both must stay valid until the export is put. They are
- * UTF-8 of at most NBD_STRING_MAX bytes: a longer name is not sent, a longer description is cut.
+ * UTF-8 without NUL of at most NBD_STRING_MAX bytes (nbd_text_valid()); a name that is not is
+ * not shown, a description is cut or not shown.
  */
 struct nbd_export_info {
 	struct nbd_export_limits limits;	/* size, flags, min_block and max_payload for clients */
@@ -125,6 +126,7 @@ struct nbd_handshake {
 	uint8_t client_flags;
 	uint8_t head_len;
 	bool listed;				/* the first LIST has been answered */
+	bool found_held;			/* found has a reference that is ours */
 	uint8_t head[NBD_OPTION_HEADER_SIZE];	/* client flags or option header so far */
 	struct nbd_export_info found;		/* of ENTER_TRANSMISSION */
 };

@@ -37,12 +37,12 @@
  * Caps. There is no legal use near them; they keep a stranger from costing memory or time.
  * The time-out of a handshake is the connection owner's.
  */
-#define NBD_HANDSHAKE_PAYLOAD_MAX	(64U << 10)	/* larger options are skipped: ERR_TOO_BIG */
-#define NBD_HANDSHAKE_SKIP_MAX		(32U << 20)	/* bytes skipped in one handshake, then close */
-#define NBD_HANDSHAKE_OPTIONS_MAX	64U		/* options in one handshake, then close */
-#define NBD_HANDSHAKE_OPTIONS_PER_EXPORT 4U		/* more for each export seen in the first LIST */
-#define NBD_HANDSHAKE_OUT_HIGH		(16U << 10)	/* out as full as this: feed stops (CONTINUE) */
-#define NBD_HANDSHAKE_TEXT_MAX		512U		/* bytes of an error's text */
+#define NBD_HANDSHAKE_PAYLOAD_MAX	 (64U << 10)	/* larger options are skipped: TOO_BIG */
+#define NBD_HANDSHAKE_SKIP_MAX		 (32U << 20)	/* bytes skipped in all, then close */
+#define NBD_HANDSHAKE_OPTIONS_MAX	 64U		/* options in one handshake, then close */
+#define NBD_HANDSHAKE_OPTIONS_PER_EXPORT 4U		/* more for each the first LIST showed */
+#define NBD_HANDSHAKE_OUT_HIGH		 (16U << 10)	/* out as full as this: CONTINUE */
+#define NBD_HANDSHAKE_TEXT_MAX		 512U		/* bytes of an error's text */
 
 /*
  * One export as the handshake shows it. Filled in by the callbacks below; zero-initialised for
@@ -51,7 +51,7 @@
  * not shown, a description is cut or not shown.
  */
 struct nbd_export_info {
-	struct nbd_export_limits limits;	/* size, flags, min_block and max_payload for clients */
+	struct nbd_export_limits limits;	/* what requests will be checked against */
 	uint32_t preferred_block;	/* power of two, >= 512 and >= min_block; 0: 4096 */
 	const char *name;		/* the canonical name, also if it was found as "" */
 	size_t name_len;
@@ -113,12 +113,12 @@ struct nbd_handshake {
 	void *ctx;
 	const struct nbd_option *row;		/* the option being received; NULL: unknown one */
 	const char *reason;			/* of CLOSE */
-	uint8_t *payload;			/* its payload so far; NULL unless it came in parts */
+	uint8_t *payload;			/* its payload so far, if it comes in parts */
 	uint64_t cursor;			/* of LIST */
 	uint32_t payload_cap;
-	uint32_t option;			/* number, length and bytes received of its payload */
-	uint32_t length;
-	uint32_t have;
+	uint32_t option;			/* its number */
+	uint32_t length;			/* of its payload, as announced */
+	uint32_t have;				/* of its payload, received */
 	uint32_t skipped;			/* payload bytes skipped so far, all options */
 	uint32_t options_left;
 	uint32_t refusal;			/* NBD_REP_ERR_* to answer after a skip; 0: none */
@@ -150,12 +150,12 @@ void nbd_handshake_free(struct nbd_handshake *h);
 int nbd_handshake_greeting(const struct nbd_handshake *h, struct nbd_out *out);
 
 /*
- * Take n bytes from the client; in may be NULL if n is 0. Sets *consumed <= n and appends answers to
- * out, which the caller sends whatever the result is. What was not consumed is to be fed again
+ * Take n bytes from the client; in may be NULL if n is 0. Sets *consumed <= n and appends answers
+ * to out, which the caller sends whatever the result is. What was not consumed is to be fed again
  * first, before newer bytes. Never reads beyond in + n, keeps no pointer into it.
  *
- * NEED_MORE: *consumed == n. CONTINUE: out has NBD_HANDSHAKE_OUT_HIGH bytes or more and there may be
- * more to say; nothing is lost by calling again at once, nothing is gained either. out never
+ * NEED_MORE: *consumed == n. CONTINUE: out has NBD_HANDSHAKE_OUT_HIGH bytes or more and there is
+ * more to say or to read; calling again before some have been sent changes nothing. out never
  * exceeds NBD_OUT_MAX. CLOSE and ENTER_TRANSMISSION are final: feeding again consumes nothing and
  * says the same. Memory that cannot be had is a CLOSE.
  */

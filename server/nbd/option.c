@@ -238,14 +238,14 @@ static bool parse_info(struct nbd_handshake *h, const uint8_t *data, uint32_t le
 	count = nbd_get_be16(data);
 	if (len != 2 * count) {
 		*step = reply_error(h, out, NBD_REP_ERR_INVALID,
-				    "%s asks for %u information items in %u bytes, expected %u", opt,
-				    count, len, 2 * count);
+				    "%s asks for %u information items in %u bytes, expected %u",
+				    opt, count, len, 2 * count);
 		return false;
 	}
 	if (!nbd_text_valid((const char *)rq->name, rq->name_len)) {
 		*step = reply_error(h, out, NBD_REP_ERR_INVALID,
-				    "%s has an export name that is not UTF-8 without NUL of at most "
-				    "%u bytes", opt, NBD_STRING_MAX);
+				    "%s has an export name that is not UTF-8 without NUL, of at "
+				    "most %u bytes", opt, NBD_STRING_MAX);
 		return false;
 	}
 	rq->wanted = 0;

@@ -31,8 +31,8 @@ struct nbd_option {
 	enum excess excess;
 	bool newstyle;		/* legal for a client without fixed newstyle */
 	/*
-	 * data has len bytes, the whole payload, valid during the call; never NULL, but NULL when it
-	 * is called again after STEP_AGAIN.
+	 * data has len bytes, the whole payload, valid during the call and not NULL; except when
+	 * called again after STEP_AGAIN: then it is NULL.
 	 */
 	enum step (*handle)(struct nbd_handshake *h, const uint8_t *data, uint32_t len,
 			    struct nbd_out *out);

@@ -23,9 +23,9 @@
 #define NBD_CLIENT_FLAGS_SIZE	4
 #define NBD_OPTION_HEADER_SIZE	16	/* magic 8, option 4, length 4 */
 #define NBD_OPTION_REPLY_SIZE	20	/* magic 8, option 4, reply type 4, length 4 */
-#define NBD_EXPORT_REPLY_SIZE	10	/* answer to EXPORT_NAME: size 8, transmission flags 2 ... */
+#define NBD_EXPORT_REPLY_SIZE	10	/* answer to EXPORT_NAME: size 8, flags 2 ... */
 #define NBD_EXPORT_REPLY_ZEROES	124	/* ... and these zeroes, unless NO_ZEROES was agreed on */
-#define NBD_REQUEST_SIZE	28	/* magic 4, flags 2, command 2, cookie 8, offset 8, length 4 */
+#define NBD_REQUEST_SIZE	28	/* magic 4, flags 2, type 2, cookie 8, offset 8, length 4 */
 #define NBD_SIMPLE_REPLY_SIZE	16	/* magic 4, error 4, cookie 8 */
 
 /* Limits of the specification. */

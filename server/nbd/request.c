@@ -13,7 +13,7 @@ struct command {
 	uint16_t flags;		/* command flags that are legal, beside FUA */
 	bool modifies;		/* refused on a read-only export */
 	bool payload;		/* `length` bytes of data follow the request */
-	bool transfers;		/* data of `length` bytes in either direction: limited by max_payload */
+	bool transfers;		/* moves `length` bytes, either way: limited by max_payload */
 	uint32_t past_end;	/* error for a range that leaves the export; 0: has no range */
 };
 

@@ -42,14 +42,14 @@ uint16_t nbd_transmission_flags(const struct nbd_capabilities *caps);
 struct nbd_export_limits {
 	uint64_t size;		/* bytes, < 2^63 */
 	uint32_t max_payload;	/* most bytes of one READ or WRITE; 0 means NBD_MAX_PAYLOAD */
-	uint32_t min_block;	/* alignment demanded of offset and length, a power of two; 0 or 1: none */
+	uint32_t min_block;	/* offset and length align to it, a power of two; 0 or 1: none */
 	uint16_t flags;		/* as advertised: nbd_transmission_flags() */
 };
 
 enum nbd_verdict {
 	/*
-	 * Execute it: command is READ, WRITE, FLUSH, TRIM, WRITE_ZEROES or CACHE, all flags are legal,
-	 * the range lies within the export, length > 0 (FLUSH: offset and length are 0).
+	 * Execute it: command is READ, WRITE, FLUSH, TRIM, WRITE_ZEROES or CACHE, all flags are
+	 * legal, the range lies within the export, length > 0 (FLUSH: offset and length are 0).
 	 * `payload` bytes of data follow the header (WRITE: length, else 0).
 	 */
 	NBD_REQUEST_OK,
@@ -111,9 +111,10 @@ void nbd_encode_simple_reply(uint8_t reply[NBD_SIMPLE_REPLY_SIZE], uint32_t erro
 /*
  * Reduce an errno, of either sign, to what may stand in a reply to `rq` (its command and flags
  * matter, nothing else). 0 gives NBD_SUCCESS.
- * EPERM, EROFS, EACCES: EPERM. ENOSPC, EDQUOT, EFBIG: ENOSPC. ENOMEM, EINVAL, ESHUTDOWN: themselves.
- * ENOTSUP: itself for WRITE_ZEROES with FAST_ZERO, the only place where a client expects it, else
- * EINVAL. EOVERFLOW: itself for READ with DF, else EINVAL. Everything else: EIO.
+ * EPERM, EROFS, EACCES: EPERM. ENOSPC, EDQUOT, EFBIG: ENOSPC. ENOMEM, EINVAL, ESHUTDOWN:
+ * themselves. ENOTSUP: itself for WRITE_ZEROES with FAST_ZERO, the only place where a client
+ * expects it, else EINVAL. EOVERFLOW: itself for READ with DF, else EINVAL. Everything else: EIO.
+ * rq may be NULL: then neither of the two.
  */
 uint32_t nbd_error_from_errno(int err, const struct nbd_request *rq);
 

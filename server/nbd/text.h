@@ -12,7 +12,8 @@
 
 /*
  * Is s[0 .. len - 1] a legal string: at most NBD_STRING_MAX bytes of well-formed UTF-8 (RFC 3629:
- * no overlong forms, no surrogates, nothing above U+10FFFF), without NUL? s may be NULL if len is 0.
+ * no overlong forms, no surrogates, nothing above U+10FFFF), without NUL? s may be NULL if len is
+ * 0.
  */
 bool nbd_text_valid(const char *s, size_t len);
 

@@ -27,7 +27,7 @@ export BUILD tmp
 INSTANCE=liftd
 LIFTD_PID='' SOCK='' URI='' CTL='' LIFTD_LOG='' LOOP='' BG_PID=''
 _exit_commands=()
-declare -A _servers=() _others=()      # pid -> log; pid -> 1
+declare -A _servers=() _drains=() _others=()      # pid -> log; pid -> pid of what reads its output; pid -> 1
 
 fail()
 {
@@ -78,7 +78,7 @@ background()
 start_liftd()
 {
 	local fd line ready= name=$INSTANCE
-	[[ -x $BUILD/liftd ]] || skip "$BUILD/liftd is not built"
+	[[ -x $BUILD/liftd ]] || fail "$BUILD/liftd is not built"
 	SOCK=$tmp/$name.sock
 	CTL=$tmp/$name.ctl
 	LIFTD_LOG=$tmp/$name.log
@@ -98,6 +98,7 @@ start_liftd()
 		fi
 	done
 	cat <&"$fd" >>"$LIFTD_LOG" &
+	_drains[$LIFTD_PID]=$!
 	exec {fd}<&-
 	[[ $ready ]] || {
 		cat "$LIFTD_LOG" >&2
@@ -132,6 +133,8 @@ _finish_server()
 		_verdict="liftd ($pid) did not stop within 60 s of SIGTERM"
 	}
 	wait "$pid" 2>/dev/null || status=$?
+	# Its last words are in the log when the reader has come to their end.
+	_wait_gone "${_drains[$pid]}" 10 || :
 	if [[ ! $_verdict && $status -ne 0 ]]; then
 		_verdict="liftd ($pid) ended with status $status"
 	fi

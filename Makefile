@@ -24,19 +24,25 @@ OUT := $(BUILD)$(if $(SAN),/$(san_dir))
 LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd
 CHECK_PKGS  := check
 HELPER_PKGS := libnbd
-ALL_PKGS    := $(LIB_PKGS) $(CHECK_PKGS) $(HELPER_PKGS)
 
-# What a build needs and this machine lacks; looked at only when something is compiled (see the rule for objects).
-MISSING := $(strip $(shell command -v $(firstword $(CC)) >/dev/null || echo $(firstword $(CC)); \
-	if command -v pkg-config >/dev/null; then \
-		for p in $(ALL_PKGS); do pkg-config --exists $$p || echo $$p; done; \
-	else echo pkg-config; fi))
+# What a build, or the tests, need and this machine lacks; a complaint only when something has to be compiled with it.
+no_program = $(shell command -v $(1) >/dev/null || echo $(1))
+no_package = $(shell for p in $(1); do pkg-config --exists $$p || echo $$p; done)
+MISSING := $(strip $(call no_program,$(firstword $(CC))) $(call no_program,pkg-config))
+ifeq ($(MISSING),)
+MISSING       := $(strip $(call no_package,$(LIB_PKGS)))
+TESTS_MISSING := $(strip $(call no_package,$(CHECK_PKGS) $(HELPER_PKGS)))
+endif
 
-pkg = $(if $(MISSING),,$(shell pkg-config $(1) $(2)))
-LIB_CFLAGS  := $(call pkg,--cflags,$(ALL_PKGS))
-LIB_LIBS    := $(call pkg,--libs,$(LIB_PKGS))
-CHECK_LIBS  := $(call pkg,--libs,$(CHECK_PKGS))
-HELPER_LIBS := $(call pkg,--libs,$(HELPER_PKGS))
+ifeq ($(MISSING),)
+LIB_CFLAGS := $(shell pkg-config --cflags $(LIB_PKGS))
+LIB_LIBS   := $(shell pkg-config --libs $(LIB_PKGS))
+ifeq ($(TESTS_MISSING),)
+LIB_CFLAGS  += $(shell pkg-config --cflags $(CHECK_PKGS) $(HELPER_PKGS))
+CHECK_LIBS  := $(shell pkg-config --libs $(CHECK_PKGS))
+HELPER_LIBS := $(shell pkg-config --libs $(HELPER_PKGS))
+endif
+endif
 
 # ---- flags -----------------------------------------------------------------------------------------------------
 
@@ -68,8 +74,12 @@ UNIT_BIN   := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
 HELPER_BIN := $(HELPER_SRC:tests/helpers/%.c=$(OUT)/tests/%)
 PROG_BIN   := $(PROGRAMS:%=$(OUT)/%)
 
-OBJ := $(sort $(LIB_OBJ) $(MAINS:%.c=$(OUT)/obj/%.o) $(SHARED_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) \
-	$(HELPER_SRC:%.c=$(OUT)/obj/%.o))
+TEST_OBJ := $(SHARED_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o)
+OBJ := $(LIB_OBJ) $(MAINS:%.c=$(OUT)/obj/%.o) $(TEST_OBJ)
+
+# One short line a step; V=1 shows the commands.
+Q := $(if $(filter-out 0,$(V)),,@)
+say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
 .DELETE_ON_ERROR:
@@ -93,36 +103,39 @@ $(OUT)/.flags: FORCE
 $(OUT)/.objects: FORCE
 	$(call stamp,$(LIB_OBJ))
 
-ifneq ($(MISSING),)
-# No object can be compiled: say what is missing and where it comes from.
-$(OBJ): FORCE
-	@echo "liftd: this machine lacks: $(MISSING)" >&2
+# Objects that cannot be compiled: say what is missing and where it comes from.
+$(if $(MISSING),$(OBJ),$(if $(TESTS_MISSING),$(TEST_OBJ))): FORCE
+	@echo "liftd: this machine lacks: $(MISSING) $(TESTS_MISSING)" >&2
 	@echo "liftd: 'make deps' installs the Debian 12 packages (scripts/install-deps --list names them)" >&2
 	@exit 2
-else
+
 $(OUT)/obj/%.o: %.c $(OUT)/.flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
-endif
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The list goes through a file: rebuilt from nothing, so that no member of a deleted source stays behind.
+# Made from nothing, so that no member of a deleted source stays behind.
 $(LIB): $(LIB_OBJ) $(OUT)/.objects
 	@rm -f $@
-	$(AR) rcs $@ $(LIB_OBJ)
+	$(call say,AR,$@)
+	$(Q)$(AR) rcs $@ $(LIB_OBJ)
 
 define program
 $(OUT)/$(1): $(main_$(1):%.c=$(OUT)/obj/%.o) $(LIB)
-	$$(CC) $$(ALL_CFLAGS) $$(ALL_LDFLAGS) -o $$@ $$^ $$(LIB_LIBS)
+	$$(call say,LD,$$@)
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(ALL_LDFLAGS) -o $$@ $$^ $$(LIB_LIBS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
 $(UNIT_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SHARED_OBJ) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(CHECK_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(CHECK_LIBS)
 
 $(HELPER_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/helpers/%.o $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(HELPER_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(HELPER_LIBS)
 
 -include $(OBJ:.o=.d)
 
@@ -174,6 +187,7 @@ help:
 	@echo
 	@echo 'BUILD=DIR          where everything is built (build)'
 	@echo 'SAN=LIST           sanitizers: address,undefined (in $$(BUILD)/asan) or thread (in $$(BUILD)/tsan)'
+	@echo 'V=1                show the commands'
 	@echo 'WERROR=1           warnings are errors'
 	@echo 'TESTS="NAME ..."   only these tests: test_tunable, or NAME of tests/NAME.sh'
 	@echo 'SRC_DIRS=sched     only this layer, with TESTS and check-unit'

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the table ---- */
+#include "server/control/counters.h"
+
+/* ---- the tables ---- */
 
 static const struct command_param no_params[] = { { .name = NULL } };
 
@@ -40,55 +42,68 @@ static const struct command_param client_set[] = {
 
 const struct command commands[] = {
 	{ .method = "server.info", .pattern = "info", .params = no_params,
-	  .help = "which server answers: version, process, time since its start, threads, schedulers" },
+	  .help = "which server answers: its version, process, age, threads and schedulers" },
 
 	{ .method = "export.list", .pattern = "list", .params = no_params,
 	  .help = "the exports, their schedulers and what is going on in them",
-	  .more = "OLDEST is the age of the oldest request that has not gone to the disk yet. FLUSH ERRORS\n"
-		  "counts syncs that failed: data that clients believed to be written may be lost." },
+	  .more = "OLDEST is the age of the oldest request that has not gone to the disk yet.\n"
+		  "FLUSH ERRORS counts syncs that failed: what was written before may be lost." },
 
 	{ .method = "export.get", .pattern = "show EXPORT", .params = export_get,
 	  .help = "all settings of an export with their defaults, ranges and meaning",
-	  .more = "A setting of the export's scheduler stands under its plain name, one of another scheduler\n"
-		  "as SCHEDULER.NAME; both can be set. Settings marked `start` are fixed while the server runs.\n"
-		  "An `auto` setting shows the number that it has come to." },
+	  .more = "A setting of the export's scheduler stands under its plain name, one of\n"
+		  "another scheduler as SCHEDULER.NAME; both can be set. What is `auto` shows the\n"
+		  "number that it has come to." },
 
 	{ .method = "export.get", .pattern = "get EXPORT NAME", .params = export_get,
 	  .help = "the value of one setting, alone",
-	  .more = "The value is a bare number in the setting's unit, as `set` takes it. NAME may be `scheduler`." },
+	  .more = "It is a bare number in the setting's unit, as `set` takes it." },
 
-	{ .method = "export.set", .pattern = "set EXPORT NAME=VALUE...", .params = export_set, .writes = true,
+	{ .method = "export.set", .pattern = "set EXPORT NAME=VALUE...", .params = export_set,
+	  .writes = true,
 	  .help = "change settings of an export: all of them, or none if one is wrong",
-	  .more = "A bare number has the setting's unit; times also take ns, us, ms and s, sizes K, M, G and s\n"
-		  "(sectors of 512 bytes). `scheduler=NAME` may stand among them and is settled first." },
+	  .more = "A bare number has the setting's unit; times also take ns, us, ms and s, sizes\n"
+		  "K, M, G and s (sectors of 512 bytes). `scheduler=NAME` may stand among them\n"
+		  "and is settled first." },
 
 	{ .method = "export.get", .pattern = "scheduler EXPORT", .params = export_get,
 	  .help = "the schedulers, with that of the export in brackets" },
 
-	{ .method = "export.set", .pattern = "scheduler EXPORT NAME", .params = export_set, .writes = true,
-	  .setting = "scheduler",
+	{ .method = "export.set", .pattern = "scheduler EXPORT NAME", .params = export_set,
+	  .writes = true, .setting = "scheduler",
 	  .help = "switch to another scheduler, under load if need be",
-	  .more = "Nothing is lost or stopped: what is queued moves over with its age. The settings of each\n"
-		  "scheduler are kept while another one is in use." },
+	  .more = "Nothing is lost or stopped: what is queued moves over with its age. The\n"
+		  "settings of each scheduler are kept while another one is in use." },
 
 	{ .method = "client.list", .pattern = "clients [EXPORT]", .params = maybe_export,
 	  .help = "the clients, of one export or of all",
-	  .more = "A client is an identity that gets one share, however many connections it has. Rates are those\n"
-		  "since the list was last asked for, at most the last few seconds; P50 and P99 are times from the\n"
-		  "arrival of a request to its answer, since the client is known." },
+	  .more = "A client is an identity that gets one share, however many connections it has.\n"
+		  "Rates are those of the last one or two seconds; P50 and P99 are times from the\n"
+		  "arrival of a request to its completion, since the client came." },
 
-	{ .method = "client.set", .pattern = "client ID set NAME=VALUE...", .params = client_set, .writes = true,
-	  .help = "change the weight (1-1000) or the class (rt, be, idle) of a client, on all exports",
-	  .more = "ID is as `clients` prints it: ip:10.0.0.7, pid:4711, uid:1000, tls:NAME." },
+	{ .method = "client.set", .pattern = "client ID set NAME=VALUE...", .params = client_set,
+	  .writes = true,
+	  .help = "change the weight (1-1000) or class (rt, be, idle) of a client on all exports",
+	  .more = "ID is as `clients` prints it: ip:10.0.0.7, uid:1000, pid:4711. The settings\n"
+		  "hold until the server ends, also when the client comes back." },
 
 	{ .method = "stats.get", .pattern = "stats [EXPORT]", .params = maybe_export,
 	  .help = "counters and latencies since the start, of one export or of the server" },
 
 	{ .method = "server.shutdown", .pattern = "shutdown", .params = no_params, .writes = true,
 	  .help = "stop the server",
-	  .more = "It finishes and answers what it has received, at most for drain_timeout, and ends." },
+	  .more = "It finishes and answers what it has received, at most for drain_timeout." },
 
 	{ .method = NULL }
+};
+
+#define EXPORT_ROW(name, field, gauge, help) { #name, help, gauge, false },
+#define SERVER_ROW(name, field, gauge, help) { #name, help, gauge, true },
+
+const struct command_counter command_counters[] = {
+	CONTROL_EXPORT_COUNTERS(EXPORT_ROW)
+	CONTROL_SERVER_COUNTERS(SERVER_ROW)
+	{ .name = NULL }
 };
 
 /* ---- rows ---- */
@@ -164,7 +179,7 @@ static void take(struct command_call *call, const struct word *w, const char *ar
 		call->local = arg;
 }
 
-/* How well words fit a row: 0 not at all, 1 the first literal does, 2 all literals so far, 3 entirely. */
+/* How well words fit a row: 0 not at all, 1 the first one, 2 all as far as they go, 3 entirely. */
 static int match(const struct command *c, int argc, char *const *argv, struct command_call *call)
 {
 	const char *pattern = c->pattern;
@@ -204,7 +219,8 @@ static int check_settings(const struct command_call *call, char *err, size_t err
 		}
 		for (int j = 0; j < i; j++) {
 			if (!strncmp(word, call->settings[j], equals - word + 1)) {
-				snprintf(err, errlen, "%.*s is given twice", (int)(equals - word), word);
+				snprintf(err, errlen, "%.*s is given twice", (int)(equals - word),
+					 word);
 				return -EINVAL;
 			}
 		}
@@ -229,8 +245,8 @@ static int unknown_command(const char *word, char *err, size_t errlen)
 		n++;
 	}
 	near = command_nearest(word, names, n);
-	snprintf(err, errlen, "unknown command '%s'%s%s%s; see liftctl --help", word,
-		 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	snprintf(err, errlen, "unknown command '%s'; %s%s%s", word, near ? "did you mean " : "",
+		 near ? near : "liftctl --help lists them", near ? "?" : "");
 	return -EINVAL;
 }
 
@@ -240,7 +256,7 @@ int command_parse(int argc, char *const *argv, struct command_call *out, char *e
 	size_t used;
 
 	if (argc < 1) {
-		snprintf(err, errlen, "which command? see liftctl --help");
+		snprintf(err, errlen, "no command given; liftctl --help lists them");
 		return -EINVAL;
 	}
 	for (const struct command *c = commands; c->method; c++) {
@@ -257,7 +273,8 @@ int command_parse(int argc, char *const *argv, struct command_call *out, char *e
 	used = snprintf(err, errlen, "%s: wrong arguments", argv[0]);
 	for (const struct command *c = commands; c->method && used < errlen; c++)
 		if (command_is(c, argv[0]))
-			used += snprintf(err + used, errlen - used, "\nusage: liftctl %s", c->pattern);
+			used += snprintf(err + used, errlen - used, "\nusage: liftctl %s",
+					 c->pattern);
 	return -EINVAL;
 }
 

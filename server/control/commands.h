@@ -1,12 +1,12 @@
 /*
  * The commands of the control socket, in one table that liftd and liftctl are both built from.
  *
- * A row joins a method (JSON-RPC, design of the control socket in control.h), the words that liftctl
- * takes for it, its parameters, whether it changes anything, and its help. The server checks calls
- * against the row and finds the handler by the method's name (control.c); liftctl parses its words by
- * the row, makes the call, and finds the printer by the row's first word. A method may have several
- * rows, one for each form on the command line: they share `params` and `writes`. A new command is one
- * row, one handler and, if its result is to be read by people, one printer.
+ * A row joins a method (JSON-RPC: control.h), the words that liftctl takes for it, its parameters,
+ * whether it changes anything, and its help. The server checks calls against the row and finds the
+ * handler by the method's name (handlers.c); liftctl parses its words by the row, makes the call,
+ * and finds the printer by the row's first word. A method may have several rows, one for each form
+ * on the command line: they share `params` and `writes`. A new command is one row, one handler and,
+ * if its result is to be read by people, one printer.
  *
  * Everything here is constant or pure, any thread.
  */
@@ -52,6 +52,16 @@ struct command {
 
 extern const struct command commands[];
 
+/* A counter of stats.get. */
+struct command_counter {
+	const char *name; /* NULL ends the table */
+	const char *help; /* one line, no full stop */
+	bool gauge;       /* goes up and down; else it only grows */
+	bool server;      /* of the server only, not of each export */
+};
+
+extern const struct command_counter command_counters[];
+
 /* The first row of a method by its whole name, or NULL. */
 const struct command *command_by_method(const char *method);
 
@@ -63,7 +73,7 @@ struct command_call {
 	const struct command *command;
 	const char *text[COMMAND_MAX_PARAMS]; /* by index in params; NULL: not given */
 	const char *setting;                  /* the value for command->setting; NULL: none */
-	char *const *settings;                /* the NAME=VALUE words, none empty or without NAME= */
+	char *const *settings;                /* the NAME=VALUE words; each has a NAME and = */
 	int nsettings;
 	const char *local;
 };
@@ -85,9 +95,9 @@ const char *command_nearest(const char *wrong, const char *const *names, size_t 
 
 /*
  * Where the control socket is by default: the i-th place, as far as the environment has it:
- * control.sock in $RUNTIME_DIRECTORY (the first, if systemd gives several), in $XDG_RUNTIME_DIR/liftd,
- * in /run/liftd. The server takes the first; liftctl looks in all. 0, -ENOENT: there is no i-th place;
- * -ENAMETOOLONG.
+ * control.sock in $RUNTIME_DIRECTORY (the first, if systemd gives several), $XDG_RUNTIME_DIR/liftd,
+ * /run/liftd. The server takes the first; liftctl looks in all. 0, -ENOENT: there is no i-th place;
+ * -ENAMETOOLONG: it does not fit.
  */
 int command_socket_path(unsigned i, char *buf, size_t len);
 

@@ -217,16 +217,17 @@ static bool check_params(struct call *call)
 			return false;
 		}
 		if (p->kind == COMMAND_SETTINGS && !json_object_size(value)) {
-			call_fail(call, CONTROL_BAD_PARAMS, "parameter '%s' of %s is empty; expected %s",
-				  name, call->command->method, kind_name(p->kind));
+			call_fail(call, CONTROL_BAD_PARAMS, "parameter '%s' of %s is empty; "
+				  "expected %s", name, call->command->method, kind_name(p->kind));
 			call_blame(call, name, value, kind_name(p->kind));
 			return false;
 		}
 	}
 	for (p = call->command->params; p->name; p++) {
 		if (p->required && !json_object_get(call->params, p->name)) {
-			call_fail(call, CONTROL_BAD_PARAMS, "parameter '%s' of %s is missing; expected %s",
-				  p->name, call->command->method, kind_name(p->kind));
+			call_fail(call, CONTROL_BAD_PARAMS, "parameter '%s' of %s is missing; "
+				  "expected %s", p->name, call->command->method,
+				  kind_name(p->kind));
 			call_blame(call, p->name, NULL, kind_name(p->kind));
 			return false;
 		}
@@ -267,9 +268,10 @@ static void execute(struct call *call, const struct control_peer *peer, const ch
 		return;
 	}
 	if (!(call->command->writes ? may_change : may_read)(call->control, peer)) {
-		call_fail(call, CONTROL_NOT_PERMITTED, "permission denied: %s is for root and the user (uid "
-			  "%u)%s that liftd runs as; you are uid %u", method, (unsigned)call->control->uid,
-			  call->command->writes ? "" : " and group", (unsigned)peer->uid);
+		call_fail(call, CONTROL_NOT_PERMITTED, "permission denied: %s is for root and the "
+			  "user (uid %u)%s that liftd runs as; you are uid %u", method,
+			  (unsigned)call->control->uid, call->command->writes ? "" : " and group",
+			  (unsigned)peer->uid);
 		return;
 	}
 	if (check_params(call))
@@ -314,10 +316,10 @@ static bool read_request(struct call *call, json_t *root, struct request *rq)
 	const char *unknown;
 
 	if (json_is_array(root))
-		return no_request(call, "batches are not supported: send one request object a line");
+		return no_request(call, "batches are not supported: send one request a line");
 	if (!json_is_object(root))
-		return no_request(call, "a request is an object, as {\"jsonrpc\": \"2.0\", \"id\": 1, "
-				  "\"method\": \"export.list\"}");
+		return no_request(call, "a request is an object, as {\"jsonrpc\": \"2.0\", "
+				  "\"id\": 1, \"method\": \"export.list\"}");
 	id = json_object_get(root, "id");
 	if (id && !json_is_string(id) && !json_is_number(id) && !json_is_null(id))
 		return no_request(call, "id must be a string, a number or null");
@@ -331,8 +333,8 @@ static bool read_request(struct call *call, json_t *root, struct request *rq)
 		return no_request(call, method ? "method must be a string" : "method is missing");
 	unknown = unknown_member(root);
 	if (unknown) {
-		call_fail(call, CONTROL_NO_REQUEST, "unknown member '%s' of the request; it may have "
-			  "jsonrpc, id, method and params", call_shown(unknown, shown));
+		call_fail(call, CONTROL_NO_REQUEST, "unknown member '%s' of the request; it may "
+			  "have jsonrpc, id, method and params", call_shown(unknown, shown));
 		return false;
 	}
 	rq->method = json_string_value(method);
@@ -442,7 +444,7 @@ void control_handle(const struct control *c, const struct control_peer *peer, co
 		silent = !rq.id;
 		call.params = rq.params ? json_incref(rq.params) : json_object();
 		if (call.params && !json_is_object(call.params)) {
-			call_fail(&call, CONTROL_BAD_PARAMS, "params must be an object of named parameters");
+			call_fail(&call, CONTROL_BAD_PARAMS, "params must be an object, by name");
 			call_blame(&call, "params", call.params, "an object");
 		} else if (!call.params) {
 			call_fail(&call, CONTROL_INTERNAL, "out of memory");
@@ -464,6 +466,7 @@ void control_too_long(struct control_reply *out)
 	struct call call = { .control = NULL };
 
 	*out = (struct control_reply){ NULL, 0, false };
-	call_fail(&call, CONTROL_NO_JSON, "the line is too long: at most %d bytes", COMMAND_LINE_MAX);
+	call_fail(&call, CONTROL_NO_JSON, "the line is too long: at most %d bytes",
+		  COMMAND_LINE_MAX);
 	answer(&call, NULL, out);
 }

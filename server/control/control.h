@@ -1,6 +1,6 @@
 /*
- * The control protocol: JSON-RPC 2.0 with named parameters, one object a line, as pure code: a line in,
- * a line out. The sockets are server/net's; the methods are those of server/control/commands.h.
+ * The control protocol: JSON-RPC 2.0 with named parameters, one object a line, as pure code: a line
+ * in, a line out. The sockets are server/net's; the methods are those of server/control/commands.h.
  *
  * Whoever may connect is not trusted: lines may hold anything and are bounded in length by the
  * caller (COMMAND_LINE_MAX), in depth and number of values here.
@@ -8,7 +8,7 @@
  *   no JSON (cut off, not UTF-8, a NUL, too deep, a key twice)     -32700, id null
  *   no request (batch, no method, unknown members, wrong types)    -32600
  *   no such method                                                 -32601
- *   a parameter or setting that is unknown, missing, wrong         -32602, data {name, value, allowed}
+ *   a parameter or setting: unknown, missing, wrong               -32602, data {name,value,allowed}
  *   out of memory                                                  -32603
  *   no such export, no such client, not permitted                  -32001, -32002, -32003
  *
@@ -63,16 +63,16 @@ struct control_reply {
 };
 
 /*
- * Execute one line (without its newline; it need not be terminated) for this peer. Always fills *out;
- * if memory for a reply cannot be had, with no text although one is due. Any thread, no lock held; takes
- * the locks of server/export/export.h for bounded pieces of work.
+ * Execute one line (without its newline; it need not be terminated) for this peer. Always fills
+ * *out; if memory for a reply cannot be had, with no text although one is due. Any thread, no lock
+ * held; takes the locks of server/export/export.h for bounded pieces of work.
  */
 void control_handle(const struct control *c, const struct control_peer *peer, const char *line,
 		    size_t len, struct control_reply *out);
 
 /*
- * The answer to a line that is longer than COMMAND_LINE_MAX, of which nothing was read: send it, then
- * close, or go on after the line's end.
+ * The answer to a line that is longer than COMMAND_LINE_MAX: send it, then close, or go on after
+ * the line's end.
  */
 void control_too_long(struct control_reply *out);
 

@@ -40,8 +40,10 @@ struct export *call_export(struct call *call, const char *param)
 	else if (n == 1)
 		snprintf(hint, sizeof(hint), "; the only one is '%s'", names[0]);
 	else
-		snprintf(hint, sizeof(hint), n ? "; export.list names them" : "; there are none");
-	call_fail(call, CONTROL_NO_EXPORT, "no export is named '%s'%s", call_shown(name, shown), hint);
+		snprintf(hint, sizeof(hint), "%s", n ? "; the list of exports names them" :
+			 "; there are none");
+	call_fail(call, CONTROL_NO_EXPORT, "no export is named '%s'%s", call_shown(name, shown),
+		  hint);
 	while (n)
 		export_put(held[--n]);
 	return NULL;
@@ -206,6 +208,7 @@ static void settings_free(struct settings *s)
 /* False: the call has failed. Free it in any case. */
 static bool settings_read(struct call *call, struct settings *s)
 {
+	static const char allowed[] = "a string, a whole number, true or false";
 	const json_t *object = json_object_get(call->params, "set"), *value;
 	size_t n = json_object_size(object);
 	char shown[CALL_SHOWN];
@@ -223,9 +226,9 @@ static bool settings_read(struct call *call, struct settings *s)
 
 		if (!text) {
 			call_shown(name, shown);
-			call_fail(call, CONTROL_BAD_PARAMS, "%s: a setting's value must be a string, a whole "
-				  "number, true or false", shown);
-			call_blame(call, shown, value, "a string, a whole number, true or false");
+			call_fail(call, CONTROL_BAD_PARAMS, "%s: the value must be %s", shown,
+				  allowed);
+			call_blame(call, shown, value, allowed);
 			return false;
 		}
 		s->set[s->n++] = (struct setting){ name, text };
@@ -236,7 +239,8 @@ static bool settings_read(struct call *call, struct settings *s)
 /* A setting was refused: name, value as the caller gave it, and what is allowed. */
 static void bad_setting(struct call *call, int error, const struct setting_error *err)
 {
-	json_t *given = json_object_get(json_object_get(call->params, "set"), err->name), *text = NULL;
+	json_t *set = json_object_get(call->params, "set"), *text = NULL;
+	json_t *given = json_object_get(set, err->name);
 
 	if (error == -ENOMEM) {
 		call_fail(call, CONTROL_INTERNAL, "%s", *err->text ? err->text : "out of memory");
@@ -355,8 +359,9 @@ static void client_set_call(struct call *call)
 	if (settings_read(call, &s)) {
 		r = client_set(call->control->server, e, id, s.set, s.n, NULL, &err);
 		if (r == -ESRCH)
-			call_fail(call, CONTROL_NO_CLIENT, "no client is known as '%s'%s; client.list names them",
-				  call_shown(id, shown), e ? " at this export" : "");
+			call_fail(call, CONTROL_NO_CLIENT, "no client is known as '%s'%s; the list "
+				  "of clients names them", call_shown(id, shown),
+				  e ? " at this export" : "");
 		else if (r)
 			bad_setting(call, r, &err);
 		else

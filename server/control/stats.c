@@ -1,66 +1,39 @@
 /*
  * stats.get: counters and histograms, of the server and of its exports.
  *
- * The counters come from the tables here; what is a total and what is an export's share of it is one
- * loop over them. Histograms are given whole (every bucket that is not empty, so that a reader can
+ * The counters are those of counters.h; totals and exports' shares of them are loops over tables
+ * made of it. Histograms are given whole (every bucket that is not empty, so that a reader can
  * add and subtract them) and as percentiles.
  */
-#include "server/control/stats.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/control/call.h"
+#include "server/control/counters.h"
 #include "server/export/export.h"
 
-#define EXPORT(field) \
-	.offset = offsetof(struct export_stats, field), .size = sizeof(((struct export_stats *)0)->field)
-#define SERVER(field) \
-	.offset = offsetof(struct server_info, field), .size = sizeof(((struct server_info *)0)->field)
+/* How to read one: a uint64_t or an unsigned, by its size. */
+struct counter {
+	const char *name;
+	size_t offset, size;
+};
 
-const struct control_counter control_export_counters[] = {
-	{ "requests_received", "requests read from sockets, bad ones included", EXPORT(requests_received) },
-	{ "requests_answered", "requests whose reply was handed to the kernel", EXPORT(requests_answered) },
-	{ "requests_withdrawn", "requests that ended without a reply: their connection was gone",
-	  EXPORT(requests_withdrawn) },
-	{ "requests_held", "requests received and neither answered nor withdrawn", .gauge = true,
-	  EXPORT(requests_held) },
-	{ "requests_invalid", "requests refused with an error, unexecuted", EXPORT(requests_invalid) },
-	{ "requests_failed", "requests executed that ended with an error", EXPORT(elv.errors) },
-	{ "bytes_held", "memory reserved for the data of requests", .gauge = true, EXPORT(bytes_held) },
-	{ "budget_waits", "times that reading a socket stopped for want of budget", EXPORT(budget_waits) },
-	{ "connections", "connections that are open", .gauge = true, EXPORT(connections) },
-	{ "connections_total", "connections since the start", EXPORT(connections_total) },
-	{ "reads", "READ requests", EXPORT(elv.requests[ELV_READ]) },
-	{ "writes", "WRITE requests", EXPORT(elv.requests[ELV_WRITE]) },
-	{ "flushes", "FLUSH requests", EXPORT(flushes) },
-	{ "trims", "TRIM requests", EXPORT(elv.requests[ELV_TRIM]) },
-	{ "zeroes", "WRITE_ZEROES requests", EXPORT(elv.requests[ELV_ZERO]) },
-	{ "caches", "CACHE requests", EXPORT(elv.requests[ELV_CACHE]) },
-	{ "bytes_read", "data of READ requests", EXPORT(elv.bytes[ELV_DIR_READ]) },
-	{ "bytes_written", "data of WRITE requests", EXPORT(elv.bytes[ELV_DIR_WRITE]) },
-	{ "ios", "operations given to the store, after merging and slicing", EXPORT(elv.ios) },
-	{ "back_merges", "requests appended to a queued one", EXPORT(elv.back_merges) },
-	{ "front_merges", "requests put before a queued one", EXPORT(elv.front_merges) },
-	{ "promoted", "operations sent past the scheduler because of their age", EXPORT(elv.promoted) },
-	{ "service_ns", "time that operations spent in the store, added up", EXPORT(elv.service_ns) },
-	{ "syncs", "syncs of the store, which exports of one image share", EXPORT(syncs) },
-	{ "sync_errors", "of these, those that failed", EXPORT(sync_errors) },
-	{ "switches", "changes of the scheduler", EXPORT(switches) },
-	{ "evicted", "accounts of absent clients that had to make room", EXPORT(evicted) },
+#define EXPORT_ROW(name, field, gauge, help) \
+	{ #name, offsetof(struct export_stats, field), sizeof(((struct export_stats *)0)->field) },
+#define SERVER_ROW(name, field, gauge, help) \
+	{ #name, offsetof(struct server_info, field), sizeof(((struct server_info *)0)->field) },
+
+static const struct counter export_counters[] = {
+	CONTROL_EXPORT_COUNTERS(EXPORT_ROW)
 	{ .name = NULL }
 };
 
-const struct control_counter control_server_counters[] = {
-	{ "connections", "connections that are open, in negotiation or attached", .gauge = true,
-	  SERVER(connections) },
-	{ "connections_waiting", "connections that wait for budget", .gauge = true, SERVER(waiting) },
-	{ "bytes_held", "memory reserved for the data of requests", .gauge = true, SERVER(bytes_held) },
-	{ "memory", "the most that may be reserved", .gauge = true, SERVER(memory) },
+static const struct counter server_counters[] = {
+	CONTROL_SERVER_COUNTERS(SERVER_ROW)
 	{ .name = NULL }
 };
 
-static uint64_t counter_read(const struct control_counter *c, const void *from)
+static uint64_t counter_read(const struct counter *c, const void *from)
 {
 	const char *field = (const char *)from + c->offset;
 	unsigned small;
@@ -74,10 +47,10 @@ static uint64_t counter_read(const struct control_counter *c, const void *from)
 	return n;
 }
 
-static void put_counters(struct call *call, json_t *object, const struct control_counter *table,
+static void put_counters(struct call *call, json_t *object, const struct counter *table,
 			 const void *from)
 {
-	for (const struct control_counter *c = table; c->name; c++)
+	for (const struct counter *c = table; c->name; c++)
 		call_put(call, object, c->name, call_number(counter_read(c, from)));
 }
 
@@ -127,7 +100,7 @@ static json_t *histograms_json(struct call *call, const struct elv_stats *s)
 
 static void add(struct export_stats *sum, const struct export_stats *s)
 {
-	for (const struct control_counter *c = control_export_counters; c->name; c++) {
+	for (const struct counter *c = export_counters; c->name; c++) {
 		uint64_t n = counter_read(c, sum) + counter_read(c, s);
 
 		memcpy((char *)sum + c->offset, &n, sizeof(n));
@@ -146,7 +119,7 @@ static void put_export(struct call *call, json_t *exports, struct export *e, str
 
 	export_stats(e, s);
 	add(sum, s);
-	put_counters(call, o, control_export_counters, s);
+	put_counters(call, o, export_counters, s);
 	call_put(call, o, "histograms", histograms_json(call, &s->elv));
 	call_put(call, exports, export_name(e), o);
 }
@@ -181,10 +154,10 @@ void call_stats_get(struct call *call)
 		}
 	}
 	call->result = json_object();
-	put_counters(call, call->result, control_export_counters, sum);
+	put_counters(call, call->result, export_counters, sum);
 	if (!one) {
 		server_info(call->control->server, &info);
-		put_counters(call, call->result, control_server_counters, &info);
+		put_counters(call, call->result, server_counters, &info);
 	}
 	call_put(call, call->result, "histograms", histograms_json(call, &sum->elv));
 	call_put(call, call->result, "exports", exports);

@@ -159,6 +159,7 @@ START_TEST(unknown_names_get_a_hint)
 		{ "raed_expire", "unknown tunable 'raed_expire'; did you mean read_expire?" },
 		{ "wirte_expires", "unknown tunable 'wirte_expires'; did you mean write_expire?" },
 		{ "polcy", "unknown tunable 'polcy'; did you mean policy?" },
+		{ "ptah", "unknown tunable 'ptah'; did you mean path?" }, /* a swap is one edit */
 		{ "Policy", "unknown tunable 'Policy'; did you mean policy?" },
 		{ "zzz", "unknown tunable 'zzz'" },
 		{ "no", "unknown tunable 'no'" },

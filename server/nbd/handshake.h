@@ -22,8 +22,8 @@
  * Rules: doc/proto.md of NetworkBlockDevice/nbd, "Fixed newstyle negotiation", "Option types".
  * Thread: one at a time, the connection's loop. The callbacks run in it, inside feed.
  */
-#ifndef LIFTD_NBD_HANDSHAKE_H
-#define LIFTD_NBD_HANDSHAKE_H
+#ifndef SERVER_NBD_HANDSHAKE_H
+#define SERVER_NBD_HANDSHAKE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * Private to handshake.c, the machine that takes options apart, and option.c, which answers them.
  */
-#ifndef LIFTD_NBD_OPTION_H
-#define LIFTD_NBD_OPTION_H
+#ifndef SERVER_NBD_OPTION_H
+#define SERVER_NBD_OPTION_H
 
 #include "server/nbd/handshake.h"
 

@@ -5,8 +5,8 @@
  * keeps no pointer into it between calls, so a loop may lend one scratch buffer to all of its
  * connections, as long as it contains one connection's bytes at a time.
  */
-#ifndef LIFTD_NBD_OUT_H
-#define LIFTD_NBD_OUT_H
+#ifndef SERVER_NBD_OUT_H
+#define SERVER_NBD_OUT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * this file, never through a struct laid over the bytes. Only what liftd speaks is listed, and
  * beside it what it must recognise in order to refuse it properly.
  */
-#ifndef LIFTD_NBD_PROTOCOL_H
-#define LIFTD_NBD_PROTOCOL_H
+#ifndef SERVER_NBD_PROTOCOL_H
+#define SERVER_NBD_PROTOCOL_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * connection has to do with a request is in the verdict, so that the rules of the specification
  * (doc/proto.md, "Transmission phase", "Error values") are in one place, request.c.
  */
-#ifndef LIFTD_NBD_REQUEST_H
-#define LIFTD_NBD_REQUEST_H
+#ifndef SERVER_NBD_REQUEST_H
+#define SERVER_NBD_REQUEST_H
 
 #include <stdbool.h>
 #include <stdint.h>

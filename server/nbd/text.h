@@ -4,8 +4,8 @@
  * Pure functions, any thread. Names that come from a client or a configuration are checked, texts
  * that go to a client are repaired, so that nothing else has to care.
  */
-#ifndef LIFTD_NBD_TEXT_H
-#define LIFTD_NBD_TEXT_H
+#ifndef SERVER_NBD_TEXT_H
+#define SERVER_NBD_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@
  *
  * Nothing here locks, sleeps, reads a clock or does I/O. Every call on any object of one disk must
  * be made under that disk's one lock; `now` is a monotonic time in ns that never goes back from call
- * to call. Memory is allocated by elevator_init and elv_switch only.
+ * to call. Memory is allocated by elevator_init, elv_switch and elv_set_params only.
  *
  * What it promises, whatever the policy (design: the elevator library):
  *  - two modifying requests that overlap run in arrival order, whoever sent them; a read and a
@@ -55,9 +55,10 @@ struct elv_store {
 	uint64_t syncs, sync_errors; /* finished and failed ones; readable under the lock */
 	/* ---- private to sched/ ---- */
 	struct elv_disk *disk;
-	struct tree index;
+	struct tree reads, writes; /* the overlap index: READ, and all that modifies */
 	uint64_t seq;
 	bool discarding;            /* the discard slot is taken */
+	unsigned discards_queued;   /* runs of TRIM and ZERO that the policies have */
 	struct elv_clients discard_clients;
 	bool syncing;
 	uint64_t sync_began;
@@ -69,13 +70,16 @@ struct elv_store {
 };
 
 /* The device under one or more stores. Embedded in the server's disk, which has the lock. */
+struct elv_chunk;
+
 struct elv_disk {
 	unsigned depth;     /* the largest of its elevators' depths */
 	unsigned in_flight; /* ios that hold a slot */
 	/* ---- private to sched/ ---- */
-	struct tree elevators; /* by start tag */
-	uint64_t vtime;        /* start tag of the last dispatched io */
-	struct elv_ios ready;  /* to be submitted, whatever the policies say: retries, syncs */
+	TAILQ_HEAD(, elevator) elevators;
+	struct tree waiting;  /* elevators whose policy has something, by start tag */
+	uint64_t vtime;       /* start tag of the last dispatched io */
+	struct elv_ios ready; /* to be submitted, whatever the policies say: retries, syncs */
 };
 
 struct elevator {
@@ -103,13 +107,12 @@ struct elevator {
 	unsigned in_policy;         /* runs that the policy has */
 	unsigned since_promotion;   /* dispatches */
 	struct elv_requests by_age; /* all requests not wholly dispatched, by age_from */
-	struct elv_requests *end_hash, *start_hash;
-	unsigned hash_bits, hashed;
-	struct elv_request *last_merge;
-	struct elv_io *ios;         /* ELV_MAX_DEPTH of them; allocated at once */
+	struct elv_request *last_merge; /* head that last grew or came, while queued */
+	TAILQ_ENTRY(elevator) disk_link;
+	struct elv_chunk *chunks;   /* memory of ios and spare spans, for `allocated` depth */
+	unsigned allocated;
 	struct elv_ios free_ios;
 	struct elv_spans spare_spans;
-	struct elv_span *spans;
 };
 
 enum { ELV_MAX_DEPTH = 1024 };
@@ -147,9 +150,12 @@ int elv_switch(struct elevator *e, const struct elv_policy *policy, uint64_t now
 /* Settings of one policy, as laid out by its rows; after a change call elv_params_changed. */
 void *elv_policy_params(struct elevator *e, const struct elv_policy *policy);
 
-/* Take new settings (params copied); new depths and limits hold from the next dispatch on. */
-void elv_set_params(struct elevator *e, const struct elv_params *params, unsigned default_depth,
-		    bool rotational, uint64_t now);
+/*
+ * Take new settings (params copied); new depths and limits hold from the next dispatch on. 0, or
+ * -ENOMEM (only for a greater depth) and nothing has changed.
+ */
+int elv_set_params(struct elevator *e, const struct elv_params *params, unsigned default_depth,
+		   bool rotational, uint64_t now);
 
 /* The current policy's settings changed: tell it. */
 void elv_params_changed(struct elevator *e, uint64_t now);

@@ -44,7 +44,6 @@ struct elv_policy {
 	const char *name;
 	const char *help; /* one line */
 	bool per_client;  /* it knows clients: only requests of one client merge */
-	bool measures;    /* wants measured service time where the disk rotates */
 
 	const struct tunable *rows; /* ended by a row without name; never NULL */
 	size_t params_size;         /* of the struct that rows lay out */
@@ -93,7 +92,7 @@ struct elv_policy {
 	void (*param_changed)(struct elevator *e, uint64_t now);
 
 	/* Optional. The first and last connection of a client came and went. */
-	void (*client_changed)(struct elevator *e, struct elv_client *c, uint64_t now);
+	void (*client_changed)(struct elevator *e, struct elv_client *c);
 
 	/* Its state for people, lines of "name value". */
 	void (*show)(struct elevator *e, struct elv_text *out);

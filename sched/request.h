@@ -58,7 +58,9 @@ static inline bool elv_is_discard(enum elv_op op)
 /* A byte range in the overlap index of a store (sched/index.h), rounded out to its blocks. */
 struct elv_span {
 	struct tree_node node; /* key: start */
-	uint64_t end, max_end; /* exclusive; the largest end in the subtree */
+	uint64_t end;          /* exclusive */
+	uint64_t max_end;      /* the largest end in the subtree */
+	uint64_t min_seq;      /* the oldest request in the subtree */
 	struct elv_request *rq;
 	bool in_flight;
 	TAILQ_ENTRY(elv_span) link; /* the rest spans of a sliced request, or the spare pool */
@@ -70,7 +72,8 @@ enum elv_state {
 	ELV_QUEUED,     /* the policy has it, as the head of a run or as one of its parts */
 	ELV_HELD,       /* waits outside the policy for a blocker or for the discard slot */
 	ELV_DISPATCHED, /* nothing of it is left to dispatch; ios are in flight */
-	ELV_SYNCING,    /* a FLUSH, or a FUA request whose data is written: waits for a sync */
+	ELV_SYNC_WAITS, /* a FLUSH, or a FUA request whose data is written: for the next sync */
+	ELV_SYNCING,    /* for the sync that runs */
 };
 
 TAILQ_HEAD(elv_requests, elv_request);
@@ -85,7 +88,7 @@ struct elv_request {
 
 	/* Set by sched/ when the request is handed back. */
 	int error;       /* 0, or a negative errno */
-	bool withdrawn;  /* its connection died and it was never executed whole */
+	bool withdrawn;  /* its connection died before it was executed whole */
 	uint64_t arrival, first_dispatch; /* ns */
 
 	TAILQ_ENTRY(elv_request) link; /* the caller's until insert, and again once handed back */
@@ -94,41 +97,38 @@ struct elv_request {
 	enum elv_state state;
 	bool maybe_blocked; /* an older conflicting request was there when it arrived */
 	bool sliced;        /* cut: its rest is in `rest`, it neither merges nor is merged */
-	bool aborted;       /* its connection is gone: finish what runs, answer nobody */
-	bool synced;        /* made durable by its own write */
+	bool synced;        /* a sync that covers it was done for it */
 	uint64_t seq;       /* arrival order within the store */
 	uint64_t age_from;  /* ns: arrival, or the end of its last finished slice */
 	unsigned in_flight; /* ios that carry a part of it */
 
-	struct elv_span span;  /* in the overlap index; of a sliced request: the first rest */
+	struct elv_span span;  /* in the overlap index, while not sliced or as one of the rests */
 	struct elv_spans rest; /* of a sliced request, by position; empty: all dispatched */
 
-	/* A run of merged requests, kept in its head, the part with the smallest offset. */
-	struct elv_request *head;   /* of the run this is in; itself if alone */
-	struct elv_requests parts;  /* of a head: all parts by offset, the head first */
+	/* A run of merged requests, kept in its head, the part that the policy knows. */
+	struct elv_request *head;  /* of the run this is in; itself if alone */
+	struct elv_requests parts; /* of a head: all parts by offset */
 	TAILQ_ENTRY(elv_request) part_link;
 	unsigned nparts;
-	uint64_t run_length;        /* bytes */
-	uint64_t run_seq;           /* the oldest part's: the run's place in a FIFO */
-	uint64_t run_arrival;       /* ns, the oldest part's */
-	TAILQ_ENTRY(elv_request) end_hash, start_hash; /* merge candidates; heads only */
-	bool hashed;
+	uint64_t run_offset, run_length; /* bytes */
+	uint64_t run_seq;     /* the oldest part's: the run's place in a FIFO */
+	uint64_t run_arrival; /* ns, the oldest part's */
 
-	struct elv_requests waiters;        /* requests held until something of this finishes */
+	struct elv_requests waiters; /* requests held until something of this finishes */
 	TAILQ_ENTRY(elv_request) wait_link; /* in a waiters list, a discard queue or a sync list */
-	struct elv_request *held_by;        /* whose waiters list; NULL: the discard slot */
+	struct elv_request *held_by;        /* whose waiters list; NULL: the discard slot's */
 	TAILQ_ENTRY(elv_request) age_link;  /* all requests not wholly dispatched, oldest first */
 	TAILQ_ENTRY(elv_request) conn_link; /* all unfinished requests of the connection */
 
 	/* For the policy, while it has the request (heads only). */
 	TAILQ_ENTRY(elv_request) fifo_link;
-	struct tree_node sort; /* key: offset of the run */
+	struct tree_node sort; /* key: run_offset */
 	uint64_t area[2];
 };
 
 enum {
 	ELV_MAX_SEGMENTS = 128, /* requests in an io; Linux: BLK_MAX_SEGMENTS */
-	ELV_IO_AREA = 96,       /* bytes for the store's own state of an io */
+	ELV_IO_AREA = 128,      /* bytes for the store's own state of an io */
 };
 
 TAILQ_HEAD(elv_ios, elv_io);
@@ -160,13 +160,14 @@ struct elv_io {
 	uint64_t generation;       /* of the elevator's policy when it was dispatched */
 	uint64_t dispatched;       /* ns */
 	uint64_t cost;             /* in cost units, sched/cost.h */
-	bool is_slice;
-	bool promoted;
-	struct elv_span span;          /* a slice's, in flight */
-	struct elv_requests parts;     /* by offset; of a slice: none, see slice_of */
-	struct elv_request *slice_of;
-	struct elv_request *retry;     /* the part that is tried alone, after a failure of the whole */
-	uint64_t retry_done;           /* bytes of the part (or slice) that are done already */
+	uint64_t charged;          /* the policy's: what it took for this io so far, and ... */
+	unsigned kind;             /* ... of what kind it is */
+	bool promoted;                 /* past the policy, for its age */
+	struct elv_request *slice_of;  /* a slice of this request; else NULL, and see parts */
+	struct elv_span span;          /* of a slice: in the overlap index */
+	struct elv_requests parts;     /* by offset */
+	unsigned nparts;
+	struct elv_request *alone;     /* the part that is tried alone, after the whole failed */
 	struct iovec vec[ELV_MAX_SEGMENTS];
 };
 
@@ -193,7 +194,8 @@ struct elv_client_params {
 struct elv_stats {
 	uint64_t requests[ELV_NUM_OPS];
 	uint64_t bytes[ELV_NUM_DIRS]; /* of READ and WRITE */
-	uint64_t answered, withdrawn, errors;
+	uint64_t answered, withdrawn; /* withdrawn: finished, but the connection was gone */
+	uint64_t errors;              /* answered with one */
 	uint64_t back_merges, front_merges;
 	uint64_t ios, promoted;
 	uint64_t service_ns;            /* device time of its ios, and its part of syncs */

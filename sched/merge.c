@@ -1,0 +1,184 @@
+/*
+ * Merging: runs of requests that touch, so that one io serves several.
+ *
+ * Linux finds candidates by a hash of ends and a tree of starts (block/elevator.c, blk-merge.c).
+ * Here the overlap index has every queued request in order of position anyway, so the candidates
+ * are the new request's neighbours in it and cost nothing more to find.
+ *
+ * A run is kept in its head, the part that the policy knows; `parts` are ordered by offset.
+ */
+#include "sched/core.h"
+
+enum { NEIGHBOURS = 4 }; /* how far to look past other clients' requests at the same place */
+
+void elv_run_init(struct elv_request *rq)
+{
+	rq->head = rq;
+	rq->nparts = 1;
+	rq->run_offset = rq->offset;
+	rq->run_length = rq->length;
+	if (rq->sliced) { /* of the rest, the first and the length are what counts */
+		struct elv_span *s = TAILQ_FIRST(&rq->rest);
+
+		if (s->node.key > rq->offset)
+			rq->run_offset = s->node.key;
+		rq->run_length = rq->offset + rq->length - rq->run_offset;
+	}
+	rq->run_seq = rq->seq;
+	rq->run_arrival = rq->arrival;
+	TAILQ_INIT(&rq->parts);
+	TAILQ_INSERT_HEAD(&rq->parts, rq, part_link);
+}
+
+void elv_run_split(struct elv_request *head, struct elv_requests *parts)
+{
+	struct elv_request *rq;
+
+	TAILQ_INIT(parts);
+	TAILQ_CONCAT(parts, &head->parts, part_link);
+	TAILQ_FOREACH(rq, parts, part_link)
+		rq->maybe_blocked = true; /* a blocker may have been in the same run */
+}
+
+uint64_t elv_max_io(const struct elevator *e, enum elv_op op)
+{
+	uint64_t max = elv_is_discard(op) ? e->params.max_discard_kb : e->params.max_sectors_kb;
+
+	return max > e->store->block ? max : e->store->block;
+}
+
+/* May rq and the run of head be one io? Position is the caller's affair. */
+static bool compatible(struct elevator *e, const struct elv_request *head,
+		       const struct elv_request *rq)
+{
+	if (head == rq || head->state != ELV_QUEUED || elv_of(head) != e || head->sliced)
+		return false;
+	if (head->op != rq->op || (elv_modifies(rq->op) && head->flags != rq->flags))
+		return false;
+	if (head->run_length + rq->run_length > elv_max_io(e, rq->op) ||
+	    head->nparts + rq->nparts > ELV_MAX_SEGMENTS)
+		return false;
+	if (e->policy->per_client && elv_client_of(head) != elv_client_of(rq))
+		return false;
+	return !e->policy->may_merge || e->policy->may_merge(e, head, rq);
+}
+
+/*
+ * A blocked request merges only into a run that is not blocked and has all its blockers: then it
+ * goes when they go.
+ */
+static bool order_allows(struct elevator *e, struct elv_request *head, struct elv_request *rq)
+{
+	if (head->maybe_blocked && head->nparts == 1) {
+		if (elv_index_blocker(e->store, head, head->offset, head->length, NULL))
+			return false;
+		head->maybe_blocked = false;
+	}
+	return !rq->maybe_blocked ||
+	       !elv_index_blocker(e->store, rq, rq->offset, rq->length, head);
+}
+
+static bool mergeable(struct elevator *e, struct elv_request *head, struct elv_request *rq)
+{
+	return compatible(e, head, rq) && order_allows(e, head, rq);
+}
+
+static uint64_t run_end(const struct elv_request *head)
+{
+	return head->run_offset + head->run_length;
+}
+
+/* The run that ends where rq begins, or the one that begins where rq ends. */
+static struct elv_request *find(struct elevator *e, struct elv_request *rq, bool before)
+{
+	struct elv_span *s = &rq->span;
+
+	for (int i = 0; i < NEIGHBOURS; i++) {
+		struct elv_request *head;
+
+		s = before ? elv_index_prev(s) : elv_index_next(s);
+		if (!s)
+			break;
+		head = s->rq->head;
+		if ((before ? run_end(head) == rq->offset
+			    : head->run_offset == rq->offset + rq->length) &&
+		    mergeable(e, head, rq))
+			return head;
+	}
+	return NULL;
+}
+
+/* All of a run's bookkeeping but the parts: head takes over what `from` had. */
+static void absorb(struct elv_request *head, const struct elv_request *from)
+{
+	head->run_length += from->run_length;
+	head->nparts += from->nparts;
+	if (from->run_offset < head->run_offset)
+		head->run_offset = from->run_offset;
+	if (from->run_seq < head->run_seq) {
+		head->run_seq = from->run_seq;
+		head->run_arrival = from->run_arrival;
+	}
+}
+
+static void join(struct elevator *e, struct elv_request *head, struct elv_request *rq, bool back)
+{
+	struct elv_stats *st = &elv_client_of(rq)->stats;
+
+	TAILQ_REMOVE(&rq->parts, rq, part_link);
+	absorb(head, rq);
+	rq->head = head;
+	rq->maybe_blocked = false;
+	rq->state = ELV_QUEUED;
+	if (back) {
+		TAILQ_INSERT_TAIL(&head->parts, rq, part_link);
+		st->back_merges++;
+	} else {
+		TAILQ_INSERT_HEAD(&head->parts, rq, part_link);
+		st->front_merges++;
+	}
+	elv_policy_merged(e, head, NULL);
+}
+
+/* The run of `next` begins where head's ends: make them one. */
+static void fuse(struct elevator *e, struct elv_request *head, struct elv_request *next)
+{
+	struct elv_request *rq;
+
+	TAILQ_FOREACH(rq, &next->parts, part_link)
+		rq->head = head;
+	absorb(head, next);
+	TAILQ_CONCAT(&head->parts, &next->parts, part_link);
+	elv_client_of(head)->stats.back_merges++;
+	elv_policy_merged(e, head, next);
+}
+
+bool elv_merge(struct elevator *e, struct elv_request *rq)
+{
+	struct elv_request *before = NULL, *after = NULL, *last = e->last_merge;
+
+	if (e->params.nomerges >= 2 || rq->sliced || !rq->conn->open ||
+	    !tree_linked(&rq->span.node) || rq->length >= elv_max_io(e, rq->op))
+		return false;
+	if (e->params.nomerges == 1) {
+		if (!last || !mergeable(e, last, rq))
+			return false;
+		if (run_end(last) == rq->offset)
+			before = last;
+		else if (last->run_offset == rq->offset + rq->length)
+			after = last;
+	} else {
+		before = find(e, rq, true);
+		after = find(e, rq, false);
+	}
+	if (before) {
+		join(e, before, rq, true);
+		if (after && mergeable(e, before, after))
+			fuse(e, before, after);
+		e->last_merge = before;
+	} else if (after) {
+		join(e, after, rq, false);
+		e->last_merge = after;
+	}
+	return before || after;
+}

@@ -1,0 +1,158 @@
+/*
+ * Syncs: group commit of FLUSH and FUA requests, and who is told when one fails.
+ *
+ * One sync runs on a store at a time, outside the depth budget. All that wait when it begins are
+ * answered by it; those that come while it runs wait for the next, because it may have passed
+ * their writes already (Linux block/blk-flush.c has the same rule).
+ *
+ *     waiting ── sync begins ──> running ── sync ends ──> finished
+ *     dirty[p] ────────────────> dirty[!p] ────────────> clean, or owed an error
+ *
+ * A kernel reports a writeback error once and then forgets the pages, so the error must be kept
+ * here: every connection that was open when a sync failed gets it on each FLUSH and FUA until it
+ * closes; a client whose writes were covered, and none of whose connections has been told, gets it
+ * once when it comes back.
+ */
+#include "sched/core.h"
+
+#include <assert.h>
+#include <errno.h>
+
+void elv_sync_init(struct elv_store *s)
+{
+	TAILQ_INIT(&s->sync_waiting);
+	TAILQ_INIT(&s->sync_running);
+	TAILQ_INIT(&s->dirty[0]);
+	TAILQ_INIT(&s->dirty[1]);
+	s->sync_io.store = s;
+	s->sync_io.op = ELV_FLUSH;
+}
+
+/* Have the sync io submitted, if there is somebody who waits. */
+static void kick(struct elv_store *s)
+{
+	if (s->syncing || TAILQ_EMPTY(&s->sync_waiting))
+		return;
+	s->syncing = true;
+	TAILQ_INSERT_TAIL(&s->disk->ready, &s->sync_io, link);
+}
+
+void elv_sync_request(struct elv_store *s, struct elv_request *rq)
+{
+	rq->state = ELV_SYNC_WAITS;
+	TAILQ_INSERT_TAIL(&s->sync_waiting, rq, wait_link);
+	kick(s);
+}
+
+void elv_sync_begin(struct elv_store *s, uint64_t now)
+{
+	struct elv_request *rq;
+
+	assert(TAILQ_EMPTY(&s->sync_running) && TAILQ_EMPTY(&s->dirty[!s->parity]));
+	TAILQ_CONCAT(&s->sync_running, &s->sync_waiting, wait_link);
+	TAILQ_FOREACH(rq, &s->sync_running, wait_link) {
+		rq->state = ELV_SYNCING;
+		if (!rq->first_dispatch)
+			rq->first_dispatch = now;
+	}
+	s->parity = !s->parity;
+	s->sync_began = now;
+	s->sync_io.result = 0;
+	s->sync_io.sync_failed = false;
+}
+
+void elv_sync_dirty(struct elv_store *s, struct elv_client *c)
+{
+	if (c->dirty[s->parity])
+		return;
+	c->dirty[s->parity] = true;
+	TAILQ_INSERT_TAIL(&s->dirty[s->parity], c, dirty_link[s->parity]);
+}
+
+void elv_sync_forget(struct elv_store *s, struct elv_client *c)
+{
+	for (int p = 0; p < 2; p++) {
+		if (c->dirty[p])
+			TAILQ_REMOVE(&s->dirty[p], c, dirty_link[p]);
+		c->dirty[p] = false;
+	}
+}
+
+/* Empty one of the dirty lists, noting an error for all that are on it. */
+static void clean(struct elv_store *s, unsigned p, int error)
+{
+	struct elv_client *c;
+
+	while ((c = TAILQ_FIRST(&s->dirty[p]))) {
+		TAILQ_REMOVE(&s->dirty[p], c, dirty_link[p]);
+		c->dirty[p] = false;
+		if (error)
+			c->owed_error = error;
+	}
+}
+
+/* running: the sync that runs failed; else a write's own. */
+void elv_sync_failed(struct elv_store *s, int error, bool running)
+{
+	struct elv_conn *conn;
+
+	error = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EIO;
+	s->sync_errors++;
+	TAILQ_FOREACH(conn, &s->conns, store_link)
+		conn->sync_error = error;
+	clean(s, !s->parity, error); /* those that the running sync covers, if one runs */
+	if (!running)
+		clean(s, s->parity, error);
+}
+
+int elv_sync_answer(struct elv_conn *conn)
+{
+	struct elv_client *c = conn->client;
+	int error = conn->sync_error ? conn->sync_error : c->owed_error;
+
+	c->owed_error = 0;
+	return error;
+}
+
+/* The sync's time, shared by those whose writes it covered. */
+static void charge(struct elv_store *s, uint64_t ns)
+{
+	struct elv_client *c;
+	uint64_t n = 0;
+
+	TAILQ_FOREACH(c, &s->dirty[!s->parity], dirty_link[!s->parity])
+		n++;
+	TAILQ_FOREACH(c, &s->dirty[!s->parity], dirty_link[!s->parity]) {
+		const struct elv_policy *p = c->elv->policy;
+
+		c->stats.service_ns += ns / n;
+		if (p->charge)
+			p->charge(c->elv, c, ns / n, s->sync_began + ns);
+	}
+}
+
+void elv_sync_complete(struct elv_store *s, uint64_t now, struct elv_requests *done)
+{
+	int error = s->sync_io.result < 0 ? (int)s->sync_io.result : 0;
+	struct elv_requests finished;
+	struct elv_request *rq;
+
+	assert(s->syncing);
+	s->syncing = false;
+	s->syncs++;
+	charge(s, now - s->sync_began);
+	if (error)
+		elv_sync_failed(s, error, true);
+	else
+		clean(s, !s->parity, 0);
+	TAILQ_INIT(&finished);
+	TAILQ_CONCAT(&finished, &s->sync_running, wait_link);
+	while ((rq = TAILQ_FIRST(&finished))) {
+		TAILQ_REMOVE(&finished, rq, wait_link);
+		rq->synced = true;
+		if (error)
+			rq->error = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EIO;
+		elv_finish(rq, now, done);
+	}
+	kick(s);
+}

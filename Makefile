@@ -64,8 +64,9 @@ MAINS   := $(foreach p,$(PROGRAMS),$(main_$(p)))
 LIB_SRC := $(filter-out $(MAINS),$(SOURCES))
 LIB_OBJ := $(LIB_SRC:%.c=$(OUT)/obj/%.o)
 LIB     := $(OUT)/liblift.a
+SHARED  := $(OUT)/tests/libshared.a
 
-# tests/unit/test_NAME.c is a program; any other file there is code that the unit tests share.
+# tests/unit/test_NAME.c is a program; any other file there is code that unit tests share, in an archive of its own.
 UNIT_ALL   := $(sort $(wildcard tests/unit/test_*.c))
 UNIT_SRC   := $(if $(TESTS),$(filter $(TESTS:%=tests/unit/%.c),$(UNIT_ALL)),$(UNIT_ALL))
 SHARED_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(filter-out $(UNIT_ALL),$(sort $(wildcard tests/unit/*.c))))
@@ -101,7 +102,7 @@ $(OUT)/.flags: FORCE
 	$(call stamp,'$(subst ','"'"',$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS))')
 
 $(OUT)/.objects: FORCE
-	$(call stamp,$(LIB_OBJ))
+	$(call stamp,$(LIB_OBJ) $(SHARED_OBJ))
 
 # Objects that cannot be compiled: say what is missing and where it comes from.
 $(if $(MISSING),$(OBJ),$(if $(TESTS_MISSING),$(TEST_OBJ))): FORCE
@@ -114,11 +115,14 @@ $(OUT)/obj/%.o: %.c $(OUT)/.flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+$(LIB): $(LIB_OBJ)
+$(SHARED): $(SHARED_OBJ)
 # Made from nothing, so that no member of a deleted source stays behind.
-$(LIB): $(LIB_OBJ) $(OUT)/.objects
+$(LIB) $(SHARED): $(OUT)/.objects
+	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)$(AR) rcs $@ $(LIB_OBJ)
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
 define program
 $(OUT)/$(1): $(main_$(1):%.c=$(OUT)/obj/%.o) $(LIB)
@@ -127,7 +131,7 @@ $(OUT)/$(1): $(main_$(1):%.c=$(OUT)/obj/%.o) $(LIB)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
-$(UNIT_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SHARED_OBJ) $(LIB)
+$(UNIT_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SHARED) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(CHECK_LIBS)

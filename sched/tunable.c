@@ -37,7 +37,7 @@ static const struct suffix time_suffixes[] = {
 };
 
 static const struct suffix size_suffixes[] = {
-	{ "K", 1024 }, { "M", 1024 * 1024 }, { "G", 1024 * 1024 * 1024 }, { "s", SECTOR }, { NULL, 0 },
+	{ "K", 1 << 10 }, { "M", 1 << 20 }, { "G", 1 << 30 }, { "s", SECTOR }, { NULL, 0 },
 };
 
 uint64_t tunable_unit_factor(enum tunable_unit unit)
@@ -83,8 +83,8 @@ static const char *shown(const char *text, char buf[SHOWN_MAX + 4])
 }
 
 /*
- * Edit distance where a swap of neighbours counts as one edit ("optimal string alignment"). Three rows
- * of the table suffice: row i needs the one above and, for swaps, the one above that.
+ * Edit distance where a swap of neighbours counts as one edit ("optimal string alignment"). Three
+ * rows of the table suffice: row i needs the one above and, for swaps, the one above that.
  */
 static unsigned distance(const char *a, const char *b)
 {
@@ -115,10 +115,11 @@ static unsigned distance(const char *a, const char *b)
 	return table[la % 3][lb];
 }
 
-int tunable_unknown(const struct tunable *const *tables, const char *name, char *err, size_t errlen)
+int tunable_unknown(const struct tunable *const *tables, const char *name,
+		    char *err, size_t errlen)
 {
 	const char *near = NULL;
-	/* A guess may differ in a third of the name: closer than that is a slip, further another word. */
+	/* Up to a third of the name is taken for a slip; beyond, it is another word. */
 	unsigned least = strlen(name) / 3 + 1;
 	char buf[SHOWN_MAX + 4];
 
@@ -133,7 +134,8 @@ int tunable_unknown(const struct tunable *const *tables, const char *name, char 
 		}
 	}
 	if (near)
-		snprintf(err, errlen, "unknown tunable '%s'; did you mean %s?", shown(name, buf), near);
+		snprintf(err, errlen, "unknown tunable '%s'; did you mean %s?",
+			 shown(name, buf), near);
 	else
 		snprintf(err, errlen, "unknown tunable '%s'", shown(name, buf));
 	return -ENOENT;
@@ -195,7 +197,8 @@ static const char *check_range(const struct tunable *t)
 	default:
 		if (t->min > max)
 			return "its range is empty";
-		if (__builtin_mul_overflow(max, factor(t), &top) || (t->can_be_auto && top == TUNABLE_AUTO))
+		if (__builtin_mul_overflow(max, factor(t), &top) ||
+		    (t->can_be_auto && top == TUNABLE_AUTO))
 			return "its maximum does not fit into 64 bits";
 		return is_auto || (t->dflt >= t->min && t->dflt <= max) ? NULL :
 			"its default is out of its range";
@@ -325,8 +328,8 @@ static const char *not_a_value(const struct tunable *t)
 }
 
 /*
- * Digits, then nothing or a suffix. 0 with the value in base units, -EINVAL, or -ERANGE if it does not
- * fit into 64 bits.
+ * Digits, then nothing or a suffix. 0 with the value in base units, -EINVAL, or -ERANGE if it does
+ * not fit into 64 bits.
  */
 static int parse_number(const struct tunable *t, const char *text, uint64_t *num)
 {
@@ -360,7 +363,7 @@ static int parse_in_range(const struct tunable *t, const char *text, uint64_t *n
 
 	if (r == -EINVAL)
 		return refuse(t, text, r, not_a_value(t), err, errlen);
-	/* The factor divides the multiples exactly: compare in the row's unit, which cannot overflow. */
+	/* Compared in the row's unit, where nothing overflows; a rest above max is out of range. */
 	if (r || *num / factor(t) > t->max ||
 	    (*num / factor(t) == t->max && *num % factor(t)) || *num / factor(t) < t->min)
 		return refuse(t, text, -ERANGE, "is out of range", err, errlen);
@@ -408,7 +411,8 @@ static int parse_text(const struct tunable *t, const char *text, struct tunable_
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			return refuse(t, text, -EINVAL, "has a control character", err, errlen);
 	if (n < t->min || (t->max && n > t->max))
-		return refuse(t, text, -ERANGE, n < t->min ? "is too short" : "is too long", err, errlen);
+		return refuse(t, text, -ERANGE, n < t->min ? "is too short" : "is too long",
+			      err, errlen);
 	v->str = strdup(text);
 	if (!v->str)
 		return no_memory(t, err, errlen);
@@ -620,8 +624,8 @@ void tunable_free(const struct tunable *rows, void *settings)
 
 /* ---- change sets ---- */
 
-static struct tunable_change *find_change(const struct tunable_changes *c, const struct tunable *row,
-					  const void *settings)
+static struct tunable_change *find_change(const struct tunable_changes *c,
+					  const struct tunable *row, const void *settings)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (c->change[i].row == row && c->change[i].settings == settings)

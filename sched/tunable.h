@@ -1,9 +1,10 @@
 /*
  * Tunables: settings described by one row each.
  *
- * A table of rows says everything about a module's settings: name, kind, unit, range, default, help.
- * The configuration file, the command line, the control socket, the tools and the manuals all read
- * and write settings through the rows, so that there is one parser, one printer and one description.
+ * A table of rows says everything about a module's settings: name, kind, unit, range, default,
+ * help. The configuration file, the command line, the control socket, the tools and the manuals all
+ * read and write settings through the rows, so that there is one parser, one printer and one
+ * description.
  *
  *     static const struct tunable my_rows[] = {
  *             { .name = "read_expire", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = INT32_MAX,
@@ -14,8 +15,9 @@
  *     };
  *
  * Rows speak in their own unit (min, max and dflt above are milliseconds); settings are stored in
- * base units: each number is a uint64_t, times in ns, sizes in bytes, a choice as its index. A value
- * is always a whole multiple of the row's unit, so that printing it as a bare number loses nothing.
+ * base units: each number is a uint64_t, times in ns, sizes in bytes, a choice as its index. A
+ * value is always a whole multiple of the row's unit, so that printing it as a bare number loses
+ * nothing.
  *
  * Everything here is pure and touches only what it is given. Settings that several threads use are
  * guarded by their owner's lock: a change set (below) is built and checked without it and committed
@@ -72,7 +74,7 @@ struct tunable {
 	const char *const *choices; /* ENUM: words, NULL-terminated */
 	bool can_be_auto;           /* accepts "auto", stored as TUNABLE_AUTO; not for STRING */
 	bool repeatable;            /* STRING: the setting is a NULL-terminated list of strings */
-	size_t offset;              /* in the settings: uint64_t, char * (STRING), char ** (repeatable) */
+	size_t offset;              /* of the uint64_t, char * (STRING) or char ** (repeatable) */
 	enum tunable_scope scope;
 	enum tunable_when when;
 	const char *help;           /* one line, no full stop */
@@ -86,7 +88,8 @@ const struct tunable *tunable_find(const struct tunable *rows, const char *name)
  * Says that no row in any of `tables` (NULL-terminated) has this name, and which name was perhaps
  * meant: "unknown tunable 'read_expir'; did you mean read_expire?". Returns -ENOENT.
  */
-int tunable_unknown(const struct tunable *const *tables, const char *name, char *err, size_t errlen);
+int tunable_unknown(const struct tunable *const *tables, const char *name,
+		    char *err, size_t errlen);
 
 /*
  * Whether a table is well-formed: names, ranges, defaults, units that fit the kinds, no two rows
@@ -110,8 +113,8 @@ struct tunable_value {
 /*
  * Parses the whole of `text`. Strict: decimal digits and a unit that fits the kind, nothing before,
  * between or after; words are case-sensitive. A repeatable row yields a list of this one string.
- * 0, or with *v cleared: -EINVAL (no value of this kind, or no multiple of the row's unit), -ERANGE,
- * -ENOMEM. The sentence in err names the key, the value and what is allowed.
+ * 0, or with *v cleared: -EINVAL (no value of this kind, or no multiple of the row's unit),
+ * -ERANGE, -ENOMEM. The sentence in err names the key, the value and what is allowed.
  */
 int tunable_parse(const struct tunable *t, const char *text, struct tunable_value *v,
 		  char *err, size_t errlen);
@@ -182,8 +185,8 @@ struct tunable_changes {
 /*
  * Parses and adds a change of `settings` (not touched yet). A repeatable row may be added several
  * times: its new list is all of them. Any other row only once.
- * 0, or -EINVAL, -ERANGE, -ENOMEM as tunable_parse, -EPERM (start only), -EEXIST (given twice), with
- * a sentence in err; the set is then as it was.
+ * 0, or -EINVAL, -ERANGE, -ENOMEM as tunable_parse, -EPERM (start only), -EEXIST (given twice),
+ * with a sentence in err; the set is then as it was.
  */
 int tunable_changes_add(struct tunable_changes *c, const struct tunable *row, void *settings,
 			const char *text, char *err, size_t errlen);

@@ -32,7 +32,7 @@
 #include "server/nbd/protocol.h"
 
 #define MAX_CONNECTIONS 256
-#define READ_SIZE (256u << 10)     /* room for one read of a socket, beyond what is left of the last */
+#define READ_SIZE (256u << 10)     /* least room for a read of a socket */
 #define IN_SIZE (NBD_MAX_PAYLOAD + NBD_REQUEST_SIZE + READ_SIZE)
 #define OUT_SIZE NBD_MAX_PAYLOAD   /* data of the replies of one turn; more: an extra writev */
 #define MAX_REPLIES (IOV_MAX / 2)
@@ -116,8 +116,8 @@ static bool send_export(int fd, bool zeroes)
 /* Answers options until the client attaches. False: it did not; close the connection. */
 static bool handshake(int fd)
 {
-	uint8_t greeting[NBD_GREETING_SIZE], head[NBD_OPTION_HEADER_SIZE], payload[2 * NBD_STRING_MAX];
-	uint8_t flags[NBD_CLIENT_FLAGS_SIZE];
+	uint8_t greeting[NBD_GREETING_SIZE], flags[NBD_CLIENT_FLAGS_SIZE];
+	uint8_t head[NBD_OPTION_HEADER_SIZE], payload[2 * NBD_STRING_MAX];
 
 	nbd_put_be64(greeting, NBD_MAGIC);
 	nbd_put_be64(greeting + 8, NBD_OPTION_MAGIC);
@@ -205,7 +205,8 @@ static int execute(const struct request *r, uint8_t *payload)
 		fallocate(image, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, r->offset, r->length);
 		break;
 	case NBD_CMD_WRITE_ZEROES:
-		if (fallocate(image, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, r->offset, r->length))
+		if (fallocate(image, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
+			      r->offset, r->length))
 			error = errno;
 		break;
 	case NBD_CMD_FLUSH:
@@ -286,8 +287,8 @@ static bool serve(struct connection *c)
 		uint32_t payload = r.type == NBD_CMD_WRITE ? r.length : 0;
 		bool data_moves = r.type == NBD_CMD_WRITE || r.type == NBD_CMD_READ;
 
-		if (nbd_get_be32(p) != NBD_REQUEST_MAGIC || (data_moves && r.length > NBD_MAX_PAYLOAD) ||
-		    r.type == NBD_CMD_DISC) {
+		if (nbd_get_be32(p) != NBD_REQUEST_MAGIC || r.type == NBD_CMD_DISC ||
+		    (data_moves && r.length > NBD_MAX_PAYLOAD)) {
 			goes_on = false;
 		} else if ((size_t)(end - p) < NBD_REQUEST_SIZE + (size_t)payload) {
 			break;

@@ -11,7 +11,8 @@
 #include "sched/tunable.h"
 
 struct settings {
-	uint64_t on, count, any, expire, idle_ns, grace_s, wait_us, bytes, sectors, kb, mb, policy, rotational;
+	uint64_t on, count, any, expire, idle_ns, grace_s, wait_us, bytes, sectors, kb, mb, policy,
+		rotational;
 	uint64_t depth, delay;
 	char *path, *label, *unset;
 	char **listen, **none;
@@ -31,18 +32,22 @@ static const struct tunable rows[] = {
 	{ ROW(grace_s), .kind = TUNABLE_TIME, .unit = UNIT_S, .min = 1, .max = 3600, .dflt = 10 },
 	{ ROW(wait_us), .kind = TUNABLE_TIME, .unit = UNIT_US, .max = 1000000, .dflt = 100 },
 	{ ROW(bytes), .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .max = INT64_MAX, .dflt = 4096 },
-	{ ROW(sectors), .kind = TUNABLE_SIZE, .unit = UNIT_SECTORS, .min = 8, .max = 65536, .dflt = 16 },
+	{ ROW(sectors), .kind = TUNABLE_SIZE, .unit = UNIT_SECTORS, .min = 8, .max = 65536,
+	  .dflt = 16 },
 	{ ROW(kb), .kind = TUNABLE_SIZE, .unit = UNIT_KIB, .min = 4, .max = 32768, .dflt = 1280 },
 	{ ROW(mb), .kind = TUNABLE_SIZE, .unit = UNIT_MIB, .min = 64, .max = 1 << 20, .dflt = 256 },
 	{ ROW(policy), .kind = TUNABLE_ENUM, .choices = policies, .dflt = 2 },
 	{ ROW(rotational), .kind = TUNABLE_BOOL, .can_be_auto = true, .dflt = TUNABLE_AUTO },
 	{ ROW(depth), .kind = TUNABLE_UINT, .min = 1, .max = 1024, .can_be_auto = true,
 	  .dflt = TUNABLE_AUTO },
-	{ ROW(delay), .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 100, .can_be_auto = true, .dflt = 3 },
-	{ FIELD(path), .when = WHEN_START, .kind = TUNABLE_STRING, .min = 1, .max = 16, .dflt_str = "disk.img" },
+	{ ROW(delay), .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 100, .can_be_auto = true,
+	  .dflt = 3 },
+	{ FIELD(path), .when = WHEN_START, .kind = TUNABLE_STRING, .min = 1, .max = 16,
+	  .dflt_str = "disk.img" },
 	{ ROW(label), .kind = TUNABLE_STRING, .dflt_str = "" },
 	{ ROW(unset), .kind = TUNABLE_STRING },
-	{ ROW(listen), .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .dflt_str = "127.0.0.1:10809" },
+	{ ROW(listen), .kind = TUNABLE_STRING, .repeatable = true, .min = 1,
+	  .dflt_str = "127.0.0.1:10809" },
 	{ ROW(none), .kind = TUNABLE_STRING, .repeatable = true },
 	{ .name = NULL }
 };
@@ -65,7 +70,8 @@ static void accepts(const char *name, const char *text, uint64_t want)
 	memset(&v, 0xa5, sizeof(v));
 	r = tunable_parse(row(name), text, &v, err, sizeof(err));
 	ck_assert_msg(!r, "%s=%s: %s", name, text, err);
-	ck_assert_msg(v.num == want, "%s=%s: %" PRIu64 " instead of %" PRIu64, name, text, v.num, want);
+	ck_assert_msg(v.num == want, "%s=%s: %" PRIu64 " instead of %" PRIu64, name, text, v.num,
+		      want);
 	ck_assert_ptr_null(v.str);
 	ck_assert_ptr_null(v.list);
 }
@@ -85,7 +91,8 @@ static void refuses(const char *name, const char *text, int want, const char *se
 	if (sentence)
 		ck_assert_str_eq(err, sentence);
 	else
-		ck_assert_msg(!strncmp(err, name, strlen(name)) && strstr(err, "expected"), "%s", err);
+		ck_assert_msg(!strncmp(err, name, strlen(name)) && strstr(err, "expected"), "%s",
+			      err);
 }
 
 START_TEST(table_is_well_formed)
@@ -100,36 +107,37 @@ END_TEST
 START_TEST(bad_tables_are_found)
 {
 	static const char *const empty[] = { NULL };
+	/* In each row one thing is wrong. */
+#define BAD(name_, ...) { .name = name_, .help = "h", __VA_ARGS__ }
 	static const struct tunable bad[] = {
 		{ .name = "", .help = "h" },
 		{ .name = "Upper", .help = "h" },
 		{ .name = "with-hyphen", .help = "h" },
 		{ .name = "no_help" },
 		{ .name = "two_lines", .help = "a\nb" },
-		{ .name = "bool", .help = "h", .dflt = 2 },
-		{ .name = "bool_unit", .help = "h", .unit = UNIT_MS },
-		{ .name = "uint_range", .help = "h", .kind = TUNABLE_UINT, .min = 2, .max = 1, .dflt = 1 },
-		{ .name = "uint_dflt", .help = "h", .kind = TUNABLE_UINT, .min = 2, .max = 3, .dflt = 1 },
-		{ .name = "uint_auto", .help = "h", .kind = TUNABLE_UINT, .max = UINT64_MAX,
-		  .can_be_auto = true },
-		{ .name = "time_unit", .help = "h", .kind = TUNABLE_TIME, .unit = UNIT_KIB, .max = 1 },
-		{ .name = "time_none", .help = "h", .kind = TUNABLE_TIME, .max = 1 },
-		{ .name = "time_big", .help = "h", .kind = TUNABLE_TIME, .unit = UNIT_S, .max = UINT64_MAX },
-		{ .name = "size_unit", .help = "h", .kind = TUNABLE_SIZE, .unit = UNIT_S, .max = 1 },
-		{ .name = "enum_none", .help = "h", .kind = TUNABLE_ENUM },
-		{ .name = "enum_empty", .help = "h", .kind = TUNABLE_ENUM, .choices = empty },
-		{ .name = "enum_dflt", .help = "h", .kind = TUNABLE_ENUM, .choices = policies, .dflt = 3 },
-		{ .name = "not_auto", .help = "h", .kind = TUNABLE_ENUM, .choices = policies,
-		  .dflt = TUNABLE_AUTO },
-		{ .name = "str_auto", .help = "h", .kind = TUNABLE_STRING, .can_be_auto = true },
-		{ .name = "str_range", .help = "h", .kind = TUNABLE_STRING, .min = 2, .max = 1 },
-		{ .name = "repeated", .help = "h", .kind = TUNABLE_UINT, .max = 1, .repeatable = true },
+		BAD("bool", .dflt = 2),
+		BAD("bool_unit", .unit = UNIT_MS),
+		BAD("uint_range", .kind = TUNABLE_UINT, .min = 2, .max = 1, .dflt = 1),
+		BAD("uint_dflt", .kind = TUNABLE_UINT, .min = 2, .max = 3, .dflt = 1),
+		BAD("uint_auto", .kind = TUNABLE_UINT, .max = UINT64_MAX, .can_be_auto = true),
+		BAD("time_unit", .kind = TUNABLE_TIME, .unit = UNIT_KIB, .max = 1),
+		BAD("time_none", .kind = TUNABLE_TIME, .max = 1),
+		BAD("time_big", .kind = TUNABLE_TIME, .unit = UNIT_S, .max = UINT64_MAX),
+		BAD("size_unit", .kind = TUNABLE_SIZE, .unit = UNIT_S, .max = 1),
+		BAD("enum_none", .kind = TUNABLE_ENUM),
+		BAD("enum_empty", .kind = TUNABLE_ENUM, .choices = empty),
+		BAD("enum_dflt", .kind = TUNABLE_ENUM, .choices = policies, .dflt = 3),
+		BAD("not_auto", .kind = TUNABLE_ENUM, .choices = policies, .dflt = TUNABLE_AUTO),
+		BAD("str_auto", .kind = TUNABLE_STRING, .can_be_auto = true),
+		BAD("str_range", .kind = TUNABLE_STRING, .min = 2, .max = 1),
+		BAD("repeated", .kind = TUNABLE_UINT, .max = 1, .repeatable = true),
 	};
 	struct tunable table[3] = { { .name = NULL } };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		table[0] = bad[i];
-		ck_assert_msg(tunable_check_rows(table, err, sizeof(err)) == -EINVAL, "%s", bad[i].name);
+		ck_assert_msg(tunable_check_rows(table, err, sizeof(err)) == -EINVAL, "%s",
+			      bad[i].name);
 		ck_assert_ptr_nonnull(strstr(err, bad[i].name));
 	}
 	table[0] = table[1] = rows[0];
@@ -175,7 +183,8 @@ START_TEST(unknown_names_get_a_hint)
 	memset(longname, 'x', sizeof(longname) - 1);
 	longname[sizeof(longname) - 1] = '\0';
 	tunable_unknown(tables, longname, err, sizeof(err));
-	ck_assert_str_eq(err, "unknown tunable 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'");
+	ck_assert_str_eq(err,
+			 "unknown tunable 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'");
 }
 END_TEST
 
@@ -225,7 +234,8 @@ START_TEST(auto_is_accepted_where_the_row_says_so)
 	accepts("depth", "auto", TUNABLE_AUTO);
 	accepts("depth", "1024", 1024);
 	accepts("delay", "auto", TUNABLE_AUTO);
-	refuses("depth", "Auto", -EINVAL, "depth: 'Auto' is not a whole number; expected auto, 1..1024");
+	refuses("depth", "Auto", -EINVAL,
+		"depth: 'Auto' is not a whole number; expected auto, 1..1024");
 	refuses("depth", "18446744073709551615", -ERANGE, NULL);
 	refuses("count", "auto", -EINVAL, NULL);
 	refuses("on", "auto", -EINVAL, NULL);
@@ -236,13 +246,14 @@ END_TEST
 /* The same junk in front of every kind of value. */
 START_TEST(junk_is_refused)
 {
-	static const char *const names[] = { "on", "count", "any", "expire", "bytes", "kb", "policy",
-					     "rotational", "depth" };
+	static const char *const names[] = { "on", "count", "any", "expire", "bytes", "kb",
+					     "policy", "rotational", "depth" };
 	static const char *const junk[] = {
-		"", " ", "-", "+", "-1", "+1", " 1", "1 ", "1\n", "\t1", "0x10", "1e3", "1.5", "1,000", "1_000",
-		"x", "5x", "ms", "K", "1 K", "1 ms", "1kk", "1KiB", "1k", "1MS", "1m", "1min", "1sec", "1S", "1Ks",
-		"1msx", "yEs", "Yes", "true", "on", "off", "NOOP", "noop ", "no op", "noo", "cfqq", "--", "0-1",
-		"\xd9\xa1", "1\x80",
+		"", " ", "-", "+", "-1", "+1", " 1", "1 ", "1\n", "\t1", "0x10", "1e3", "1.5",
+		"1,000", "1_000", "x", "5x", "ms", "K", "1 K", "1 ms", "1kk", "1KiB", "1k",
+		"1MS", "1m", "1min", "1sec", "1S", "1Ks", "1msx", "yEs", "Yes", "true", "on",
+		"off", "NOOP", "noop ", "no op", "noo", "cfqq", "--", "0-1", "\xd9\xa1",
+		"1\x80",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -287,7 +298,8 @@ END_TEST
 START_TEST(values_are_whole_multiples_of_the_unit)
 {
 	refuses("expire", "1500us", -EINVAL,
-		"expire: '1500us' is not a whole number of ms; expected 0..2147483647 ms, as 500, 500ms or 2s");
+		"expire: '1500us' is not a whole number of ms; expected 0..2147483647 ms, as 500, "
+		"500ms or 2s");
 	refuses("kb", "9s", -EINVAL, NULL);
 	refuses("mb", "65K", -ERANGE, NULL);
 	refuses("mb", "65537K", -EINVAL, NULL);
@@ -301,11 +313,14 @@ START_TEST(sentences)
 {
 	refuses("expire", "5x", -EINVAL,
 		"expire: '5x' is not a time; expected 0..2147483647 ms, as 500, 500ms or 2s");
-	refuses("kb", "5x", -EINVAL, "kb: '5x' is not a size; expected 4..32768 KiB, as 128, 128K or 1M");
+	refuses("kb", "5x", -EINVAL,
+		"kb: '5x' is not a size; expected 4..32768 KiB, as 128, 128K or 1M");
 	refuses("count", "70000", -ERANGE, "count: '70000' is out of range; expected 1..65535");
 	refuses("kb", "1G", -ERANGE, "kb: '1G' is out of range; expected 4..32768 KiB");
-	refuses("on", "maybe", -EINVAL, "on: 'maybe' is neither yes nor no; expected 0, 1, yes, no");
-	refuses("policy", "bfq", -EINVAL, "policy: 'bfq' is not a choice; expected noop, deadline, cfq");
+	refuses("on", "maybe", -EINVAL,
+		"on: 'maybe' is neither yes nor no; expected 0, 1, yes, no");
+	refuses("policy", "bfq", -EINVAL,
+		"policy: 'bfq' is not a choice; expected noop, deadline, cfq");
 	refuses("path", "", -ERANGE, "path: '' is too short; expected text of 1..16 bytes");
 	refuses("count", "a\r\n\x1b[0m\xff", -EINVAL,
 		"count: 'a???[0m?' is not a whole number; expected 1..65535");
@@ -325,7 +340,8 @@ START_TEST(short_buffers)
 		ck_assert_int_eq(buf[n], '#');
 
 		memset(buf, '#', sizeof(buf));
-		ck_assert_int_eq(tunable_allowed(row("policy"), buf, n), strlen("noop, deadline, cfq"));
+		ck_assert_int_eq(tunable_allowed(row("policy"), buf, n),
+				 strlen("noop, deadline, cfq"));
 		ck_assert(n == 0 || memchr(buf, '\0', n));
 		ck_assert_int_eq(buf[n], '#');
 		if (n > 0)
@@ -436,7 +452,8 @@ static uint64_t random_value(const struct tunable *t, uint64_t *seed)
 	case TUNABLE_ENUM:
 		return n % 3;
 	default:
-		return (t->min + (span == UINT64_MAX ? n : n % (span + 1))) * tunable_unit_factor(t->unit);
+		return (t->min + (span == UINT64_MAX ? n : n % (span + 1))) *
+		       tunable_unit_factor(t->unit);
 	}
 }
 
@@ -452,7 +469,8 @@ START_TEST(printed_values_parse_to_themselves)
 
 			tunable_print(t, num, buf, sizeof(buf));
 			ck_assert_msg(!tunable_parse(t, buf, &v, err, sizeof(err)), "%s", err);
-			ck_assert_msg(v.num == num, "%s: %" PRIu64 " came back as %" PRIu64, t->name, num, v.num);
+			ck_assert_msg(v.num == num, "%s: %" PRIu64 " came back as %" PRIu64,
+				      t->name, num, v.num);
 		}
 	}
 }
@@ -543,7 +561,8 @@ START_TEST(change_sets_touch_nothing_before_the_commit)
 	ck_assert_uint_eq(s.expire, 500000000);
 	ck_assert_str_eq(s.path, "disk.img");
 	get_is("listen", &s, "127.0.0.1:10809");
-	ck_assert_uint_eq(tunable_changes_find(&c, row("expire"), &s)->value.num, UINT64_C(9000000000));
+	ck_assert_uint_eq(tunable_changes_find(&c, row("expire"), &s)->value.num,
+			  UINT64_C(9000000000));
 	ck_assert_ptr_null(tunable_changes_find(&c, row("expire"), &c));
 	ck_assert_ptr_null(tunable_changes_find(&c, row("count"), &s));
 

@@ -32,6 +32,9 @@ struct store;
 enum store_cache { STORE_CACHE_NONE, STORE_CACHE_WRITEBACK, STORE_CACHE_WRITETHROUGH };
 enum store_aio { STORE_AIO_AUTO, STORE_AIO_URING, STORE_AIO_THREADS };
 enum store_model { STORE_MODEL_NONE, STORE_MODEL_HDD7200 };
+enum store_fault_errno {
+	STORE_FAULT_EIO, STORE_FAULT_ENOSPC, STORE_FAULT_EDQUOT, STORE_FAULT_ENOMEM, STORE_FAULT_ETIMEDOUT
+};
 
 /*
  * How to open a store: the export's settings that concern it, with rows in store_rows. Times in ns,
@@ -47,23 +50,27 @@ struct store_params {
 	uint64_t model;     /* enum store_model */
 	uint64_t rotational;  /* 0, 1, TUNABLE_AUTO */
 	uint64_t dirty_bytes; /* buffered writes run inline below this estimate; runtime */
-	/* fault_*: any of them set puts the fault store around this one. */
+	/* fault_*: any of them (but fault_errno) set puts the fault store around this one: fault.c. */
 	uint64_t fault_error_every;  /* every n-th io fails with fault_errno; 0: off. runtime */
 	uint64_t fault_error_at;     /* just the n-th io fails; 0: off. runtime */
-	uint64_t fault_errno;        /* enum: EIO, ENOSPC, ... */
+	uint64_t fault_errno;        /* enum store_fault_errno */
 	uint64_t fault_short_every;  /* every n-th READ or WRITE does only a part; 0: off. runtime */
 	uint64_t fault_flush_delay;  /* ns added to every flush. runtime */
 	uint64_t fault_delay;        /* ns added to every io. runtime */
 	uint64_t fault_sync_error_every; /* every n-th sync fails; 0: off. runtime */
 	uint64_t fault_space;        /* bytes that may be written before ENOSPC; 0: no limit */
 	uint64_t fault_volatile;     /* a volatile write cache: see store_crash */
+	uint64_t fault_seed;         /* some of its blocks, chosen by this, are saved early; 0: none */
 	uint64_t fault_crash_at;     /* the n-th io and all after it are lost: EIO, then see store_crash */
 };
 
 /* The rows of struct store_params, ended by a row without a name. Scope export. */
 extern const struct tunable store_rows[];
 
-/* What a store is like; constant while it is open, except size. */
+/*
+ * What a store is like; constant while it is open, except size, and except readonly and can_* when
+ * it is reopened for writing (store_open, main thread).
+ */
 struct store_geometry {
 	uint64_t size;            /* bytes */
 	uint32_t block;           /* modifications within one such block must not run at the same time */
@@ -71,12 +78,22 @@ struct store_geometry {
 	uint64_t device;          /* of the disk below (a partition's whole disk); 0: a disk of its own */
 	char device_name[64];     /* for people, as "sda" or "null" */
 	bool rotational;
-	bool readonly;            /* it was opened for reading only */
+	bool readonly;            /* it is open for reading only */
 	bool can_trim, can_zero, can_fast_zero, can_cache; /* natively; ZERO always works somehow */
 	bool multi_conn;          /* completed writes are seen, and flushes felt, by all connections */
 	unsigned depth;           /* the default queue_depth: 1, 4 or 32 */
 	bool buffered;            /* through the page cache: the kernel orders the writes */
 	const char *aio;          /* what is really used: "io_uring", "threads", "inline" */
+};
+
+/* Ios by the way they went: done at once by the thread that submitted, the ring, the workers. */
+enum store_way { STORE_INLINE, STORE_RING, STORE_WORKER, STORE_NUM_WAYS };
+
+/* Counters of a store, since it was opened. An io that takes two ways counts in both. */
+struct store_stats {
+	uint64_t reads[STORE_NUM_WAYS], writes[STORE_NUM_WAYS], others[STORE_NUM_WAYS];
+	uint64_t bounced;     /* direct I/O through a bounce buffer: memory or range was not aligned */
+	uint64_t dirty_bytes; /* not a counter: the estimate for the whole device (dirty.h) */
 };
 
 /* One kind of store. All functions but run, submit and extents are called from the main thread. */
@@ -88,9 +105,15 @@ struct store_ops {
 	void (*close)(struct store *s);
 
 	/*
-	 * Start one io on a lane, from the lane's thread; never blocks except for what design calls
-	 * an inline write. Sets io->result and calls lane_done (at once or from lane_reap) exactly
-	 * once. System calls that start ring operations may be left to lane_kick.
+	 * Reopen a read-only store for writing, while it serves reads; sets geometry.readonly and
+	 * can_*. 0 or negative errno with err, and nothing changed.
+	 */
+	int (*make_writable)(struct store *s, char *err, size_t errlen);
+
+	/*
+	 * Start one io on a lane, from the lane's thread (lane.h has the means); never blocks except
+	 * for an inline write (dirty.h). Sees to it that the io's result is set and that it is
+	 * handed to lane_done once, at once or when its ring operation or worker is through.
 	 */
 	void (*submit)(struct store *s, struct lane *lane, struct elv_io *io);
 
@@ -108,8 +131,11 @@ struct store {
 	const struct store_ops *ops;
 	struct store_params params;
 	struct store_geometry geometry;
-	dev_t dev;              /* identity of the image: two exports of it share the store */
-	ino_t ino;
+	dev_t dev;              /* identity of the image: two exports of it share the store. Of a file; */
+	ino_t ino;              /* a device: st_rdev and 0; both 0: shared with nobody */
+	char *name;             /* of the export that opened it, for messages */
+	char notice[256];       /* after open: a sentence for the log, or "" */
+	struct store_stats stats; /* private: store_get_stats */
 	struct elv_store elv;   /* the elevators' side of it; under its disk's lock */
 	unsigned users;         /* exports; main thread only */
 	struct store *below;    /* of a store around another one */
@@ -133,14 +159,24 @@ static inline struct store *store_of(const struct elv_io *io)
 int store_open(const char *name, const struct store_params *params, struct store **out,
 	       char *err, size_t errlen);
 
+/*
+ * Whether these runtime settings can be had: fault_* need a store that was opened with one of
+ * them set. 0, or -EINVAL with a sentence in err. Any thread.
+ */
+int store_check_params(const struct store *s, const struct store_params *params, char *err,
+		       size_t errlen);
+
 /* Give up one use; the last one closes it. No io may be in flight by then. Main thread only. */
 void store_close(struct store *s);
 
 /* Runtime settings (dirty_bytes, fault_*) took new values. Any thread. */
 void store_set_params(struct store *s, const struct store_params *params);
 
-/* Blocking execution of one io, for threads without a lane. Sets result. */
+/* Blocking execution of one io, for threads without a lane. Sets result and sync_failed. */
 void store_run(struct store *s, struct elv_io *io);
+
+/* A copy of the counters. Any thread. */
+void store_get_stats(const struct store *s, struct store_stats *out);
 
 /* See store_ops.extents; where the store has none: all allocated. */
 int store_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole);
@@ -155,8 +191,9 @@ int store_crash(struct store *s, uint64_t seed);
 /* --- lanes --- */
 
 /*
- * A lane for the calling thread. want_ring false: never an io_uring. Where the kernel refuses one,
- * the lane works without (lane_has_ring tells). 0 or negative errno.
+ * A lane for the calling thread, which is the one to submit and reap. want_ring false: never an
+ * io_uring. Where the kernel refuses one, the lane works without (lane_has_ring tells). 0 or
+ * negative errno.
  */
 int lane_open(struct lane **out, bool want_ring, char *err, size_t errlen);
 
@@ -165,16 +202,23 @@ void lane_close(struct lane *lane);
 
 bool lane_has_ring(const struct lane *lane);
 
-/* Readable when lane_reap has something to do. Owned by the lane. */
+/*
+ * Readable when something ended since the last lane_reap, which makes it unreadable again; now and
+ * then also when there is nothing. Poll it by level or by edge. Owned by the lane.
+ */
 int lane_fd(const struct lane *lane);
 
-/* Start n ios, of any stores: submits all, then kicks once. The lane's thread. */
+/*
+ * Start all ios of the list, of any stores, with one system call for the ring; the list is empty
+ * then. Follow it by lane_reap: what is done at once does not make the descriptor readable. The
+ * lane's thread.
+ */
 void lane_submit(struct lane *lane, struct elv_ios *ios);
 
 /*
- * Collect completed ios onto done (appended), without blocking; also finishes what a store does
- * in steps. Returns how many. The lane's thread; cheap when there is nothing (no system call unless
- * the descriptor was signalled).
+ * Collect completed ios onto done (appended), without blocking; also goes on with what a store does
+ * in steps. Returns how many. The lane's thread. Right after lane_submit it makes no system call if
+ * there is nothing to collect from ring and workers; otherwise it reads the descriptor.
  */
 unsigned lane_reap(struct lane *lane, struct elv_ios *done);
 

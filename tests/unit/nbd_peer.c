@@ -156,6 +156,7 @@ static int world_find(void *ctx, const char *name, size_t len, enum nbd_find_pur
 	int ret = -ENOENT;
 
 	w->finds++;
+	w->attaches += purpose == NBD_FIND_ATTACH;
 	must(len <= NBD_STRING_MAX);
 	must(nbd_text_valid(name, len));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

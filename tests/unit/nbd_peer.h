@@ -48,7 +48,7 @@ void client_request(struct bytes *b, uint16_t command, uint64_t offset, uint32_t
  * own that put frees, so that a sanitizer sees every use after it.
  */
 struct world {
-	unsigned listed;	/* exports that LIST shows; beyond the first three they are made up */
+	unsigned listed;	/* exports that LIST shows; all but three are made up */
 	unsigned list_error_at;	/* next fails with list_error for this one */
 	int list_error;
 	bool list_invalid;	/* the second one has a name that may not be sent */
@@ -57,7 +57,7 @@ struct world {
 	size_t description_len;
 	unsigned refs;		/* not yet put */
 	unsigned seats;		/* of them: found for NBD_FIND_ATTACH */
-	unsigned finds;
+	unsigned finds, attaches; /* calls of find, and those of them to attach */
 };
 
 extern const struct nbd_exports_ops world_ops;

@@ -222,6 +222,10 @@ START_TEST(largest_export)
 	encode(header, 0, TRIM, INT64_MAX - (uint64_t)UINT32_MAX + 1, UINT32_MAX);
 	ck_assert_int_eq(nbd_decode_request(header, &limits, &rq), NBD_REQUEST_REPLY);
 	ck_assert_uint_eq(rq.error, NBD_EINVAL);
+	limits.size = UINT64_MAX;	/* not legal, but no reason to wrap either */
+	encode(header, 0, WRITE, UINT64_MAX - 10, 4096);
+	ck_assert_int_eq(nbd_decode_request(header, &limits, &rq), NBD_REQUEST_REPLY);
+	ck_assert_uint_eq(rq.error, NBD_ENOSPC);
 }
 END_TEST
 
@@ -238,10 +242,12 @@ START_TEST(own_limits)
 	} cases[] = {
 		{ READ, 4096, 4096, OK }, { READ, 512, 4096, NBD_EINVAL },
 		{ READ, 4096, 512, NBD_EINVAL }, { WRITE, 1, 4096, NBD_EINVAL },
-		{ WRITE, 0, 8192, OK }, { TRIM, 0, 4097, NBD_EINVAL }, { ZEROES, 2048, 2048, NBD_EINVAL },
-		{ CACHE, 0, 1, NBD_EINVAL }, { READ, 0, MIB, OK }, { READ, 0, MIB + 4096, NBD_EINVAL },
-		{ WRITE, 0, MIB + 4096, NBD_EINVAL }, { TRIM, 0, 2 * MIB, OK }, { READ, 4096, 0, 0 },
-		{ READ, 1, 0, NBD_EINVAL }, { WRITE, SIZE - 1, 4096, NBD_ENOSPC },
+		{ WRITE, 0, 8192, OK }, { TRIM, 0, 4097, NBD_EINVAL },
+		{ ZEROES, 2048, 2048, NBD_EINVAL }, { CACHE, 0, 1, NBD_EINVAL },
+		{ READ, 0, MIB, OK }, { READ, 0, MIB + 4096, NBD_EINVAL },
+		{ WRITE, 0, MIB + 4096, NBD_EINVAL }, { TRIM, 0, 2 * MIB, OK },
+		{ READ, 4096, 0, 0 }, { READ, 1, 0, NBD_EINVAL },
+		{ WRITE, SIZE - 1, 4096, NBD_ENOSPC },
 	};
 	uint8_t header[NBD_REQUEST_SIZE];
 	struct nbd_request rq;
@@ -297,8 +303,10 @@ static uint32_t opinion(const struct nbd_export_limits *l, uint16_t command, uin
 {
 	bool modifies = command == WRITE || command == TRIM || command == ZEROES;
 	bool offered = command == READ || command == WRITE ||
-		       (command == FLUSH && l->flags & 0x4) || (command == TRIM && l->flags & 0x20) ||
-		       (command == ZEROES && l->flags & 0x40) || (command == CACHE && l->flags & 0x400);
+		       (command == FLUSH && l->flags & 0x4) ||
+		       (command == TRIM && l->flags & 0x20) ||
+		       (command == ZEROES && l->flags & 0x40) ||
+		       (command == CACHE && l->flags & 0x400);
 	uint32_t max = l->max_payload ? l->max_payload : 32 * MIB;
 	uint32_t align = l->min_block ? l->min_block : 1;
 
@@ -415,8 +423,9 @@ START_TEST(errors)
 		int err;
 		uint32_t error;
 	} map[] = {
-		{ EPERM, 1 }, { EACCES, 1 }, { EROFS, 1 }, { EIO, 5 }, { ENOMEM, 12 }, { EINVAL, 22 },
-		{ ENOSPC, 28 }, { EDQUOT, 28 }, { EFBIG, 28 }, { ESHUTDOWN, 108 }, { ENXIO, 5 },
+		{ EPERM, 1 }, { EACCES, 1 }, { EROFS, 1 }, { EIO, 5 }, { ENOMEM, 12 },
+		{ EINVAL, 22 }, { ENOSPC, 28 }, { EDQUOT, 28 }, { EFBIG, 28 }, { ESHUTDOWN, 108 },
+		{ ENXIO, 5 },
 		{ EAGAIN, 5 }, { ETIMEDOUT, 5 }, { EREMOTEIO, 5 }, { EBADF, 5 }, { 0, 0 },
 		{ EOPNOTSUPP, 22 }, { EOVERFLOW, 22 }, { 99999, 5 },
 	};
@@ -465,8 +474,9 @@ START_TEST(transmission_flags)
 
 	for (unsigned i = 0; i < 128; i++) {
 		caps = (struct nbd_capabilities){
-			.read_only = i & 1, .rotational = i & 2, .trim = i & 4, .write_zeroes = i & 8,
-			.fast_zero = i & 16, .cache = i & 32, .multi_conn = i & 64,
+			.read_only = i & 1, .rotational = i & 2, .trim = i & 4,
+			.write_zeroes = i & 8, .fast_zero = i & 16, .cache = i & 32,
+			.multi_conn = i & 64,
 		};
 		flags = nbd_transmission_flags(&caps);
 		expect = 0x000d;

@@ -389,7 +389,10 @@ static json_t *parse_line(struct call *call, const char *line, size_t len)
 		return NULL;
 	}
 	root = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-	if (!root)
+	if (!root && json_error_code(&error) == json_error_invalid_utf8)
+		call_fail(call, CONTROL_NO_JSON, "not JSON: not UTF-8 at byte %d of the line",
+			  error.position);
+	else if (!root)
 		call_fail(call, CONTROL_NO_JSON, "not JSON: %s (byte %d of the line)", error.text,
 			  error.position);
 	return root;

@@ -15,6 +15,7 @@
 #include "server/control/commands.h"
 #include "server/ctl/conn.h"
 #include "server/ctl/print.h"
+#include "server/ctl/table.h"
 
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, DEFAULT_TIMEOUT = 10 };
 
@@ -191,14 +192,14 @@ static int show_answer(const struct options *opt, const struct command_call *cal
 	json_t *root = json_loadb(answer, len, JSON_REJECT_DUPLICATES, NULL), *result, *error;
 	const char *message, *bytes = NULL;
 	int status = EXIT_REFUSED;
-	char err[512];
+	char err[1024];
 
 	error = json_object_get(root, "error");
 	result = json_object_get(root, "result");
 	message = json_string_value(json_object_get(error, "message"));
+	snprintf(err, sizeof(err), "%s", message ? message : "the server refused without a reason");
 	if (error)
-		fprintf(stderr, "liftctl: %s\n",
-			message ? message : "the server refused without a reason");
+		fprintf(stderr, "liftctl: %s\n", text_clean(err));
 	else if (!result)
 		fprintf(stderr, "liftctl: the answer is not one of a liftd control socket\n");
 	else if (opt->json && !(bytes = result_bytes(answer, &len)))

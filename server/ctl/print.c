@@ -190,7 +190,7 @@ static int print_show(const struct command_call *call, const json_t *r, char *er
 	       text(r, "scheduler"), text(r, "aio"));
 	if (json_is_true(json_object_get(r, "buffered")))
 		printf("This export is buffered: the kernel decides when and in which order\n"
-		       "written data goes to the disk. cache=none gives the scheduler control over it.\n");
+		       "written data goes to the disk. cache=none gives control to the scheduler.\n");
 	putchar('\n');
 	for (enum part part = 0; part < PARTS; part++) {
 		bool any = false;

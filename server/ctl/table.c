@@ -57,16 +57,15 @@ static void put(struct table *t, struct row *r, const char *text)
 	r->n++;
 }
 
-/* A terminal obeys control characters, C1 (U+0080 to U+009F) among them: names may hold any. */
-static void clean(char *s)
+char *text_clean(char *s)
 {
-	for (; *s; s++) {
-		if ((unsigned char)*s < ' ' || *s == 0x7f)
-			*s = '?';
-		else if ((unsigned char)s[0] == 0xc2 && (unsigned char)s[1] >= 0x80 &&
-			 (unsigned char)s[1] < 0xa0)
-			s[0] = s[1] = '?';
+	for (unsigned char *p = (unsigned char *)s; *p; p++) {
+		if (*p < ' ' || *p == 0x7f)
+			*p = '?';
+		else if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) /* U+0080 to U+009F */
+			p[0] = p[1] = '?';
 	}
+	return s;
 }
 
 void table_cell(struct table *t, const char *fmt, ...)
@@ -79,7 +78,7 @@ void table_cell(struct table *t, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	clean(text);
+	text_clean(text);
 	if (!t->current)
 		t->current = add_row(t);
 	if (!t->current)

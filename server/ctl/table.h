@@ -27,6 +27,9 @@ void table_line(struct table *t, const char *text);
 /* Print to stdout, and free. -1 if memory was short: a part is missing. */
 int table_print(struct table *t);
 
+/* Replace control characters, which a terminal would obey, in foreign text. Returns s. */
+char *text_clean(char *s);
+
 /* Room for what the functions below write; they return buf. */
 enum { HUMAN_MAX = 32 };
 

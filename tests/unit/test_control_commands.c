@@ -127,7 +127,8 @@ START_TEST(test_wrong_words)
 	refuses("set disk a", "'a' is not NAME=VALUE");
 	refuses("set disk =1", "'=1' is not NAME=VALUE");
 	refuses("set disk a=1 a=1", "a is given twice");
-	refuses("scheduler", "usage: liftctl scheduler EXPORT\nusage: liftctl scheduler EXPORT NAME");
+	refuses("scheduler", "usage: liftctl scheduler EXPORT\n");
+	refuses("scheduler", "usage: liftctl scheduler EXPORT NAME");
 	refuses("scheduler a b c", "usage: liftctl scheduler EXPORT NAME");
 	refuses("client", "usage: liftctl client ID set");
 	refuses("client x", "usage: liftctl client ID set");

@@ -1,0 +1,267 @@
+#include "server/export/export.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/export/registry.h"
+
+/* ---- opening and closing ---- */
+
+static struct export *by_name(struct server *s, const char *name, size_t len)
+{
+	struct export *e;
+
+	TAILQ_FOREACH(e, &s->exports, link)
+		if (strlen(e->name) == len && !memcmp(e->name, name, len))
+			return e;
+	return NULL;
+}
+
+static int no_memory(char *err, size_t errlen)
+{
+	snprintf(err, errlen, "out of memory");
+	return -ENOMEM;
+}
+
+/* The elevator with the settings of e; from then on those of policies are the elevator's own. */
+static int start_elevator(struct export *e)
+{
+	struct elv_config config = {
+		.disk = &e->disk->elv,
+		.store = &e->store->elv,
+		.policy = export_settings_policy(&e->settings),
+		.params = e->settings.elv,
+		.default_depth = e->store->geometry.depth,
+		.rotational = disk_rotational(e),
+	};
+	uint64_t now = disk_lock(e->disk);
+	int res = elevator_init(&e->elv, &config);
+
+	for (unsigned i = 0; !res && elv_policies[i]; i++) {
+		const struct elv_policy *p = elv_policies[i];
+		void *own = elv_policy_params(&e->elv, p);
+
+		res = tunable_copy(p->rows, own, e->settings.policy[i]);
+		tunable_free(p->rows, e->settings.policy[i]);
+		free(e->settings.policy[i]);
+		e->settings.policy[i] = own;
+	}
+	if (!res)
+		elv_params_changed(&e->elv, now);
+	disk_unlock(e->disk);
+	return res;
+}
+
+static void export_close(struct export *e)
+{
+	if (!e)
+		return;
+	client_table_exit(&e->clients);
+	if (e->elv.disk) {
+		disk_lock(e->disk);
+		elevator_exit(&e->elv);
+		disk_unlock(e->disk);
+		memset(e->settings.policy, 0, sizeof(e->settings.policy));
+	}
+	disk_detach(e->server, e);
+	if (e->store)
+		store_close(e->store);
+	export_settings_free(&e->settings);
+	free(e->name);
+	free(e);
+}
+
+/* Everything but the place in the list. */
+static int open_parts(struct export *e, char *err, size_t errlen)
+{
+	int res = store_open(e->name, &e->settings.store, &e->store, err, errlen);
+
+	if (res)
+		return res;
+	res = disk_attach(e->server, e, err, errlen);
+	if (res)
+		return res;
+	if (client_table_init(&e->clients) || start_elevator(e))
+		return no_memory(err, errlen);
+	return 0;
+}
+
+int export_open(struct server *s, const struct export_settings *st, struct export **out, char *err,
+		size_t errlen)
+{
+	const char *name = st->export.name ? st->export.name : "";
+	struct export *e = calloc(1, sizeof(*e));
+	int res;
+
+	if (!e)
+		return no_memory(err, errlen);
+	e->server = s;
+	e->budget.nr_requests = st->elv.nr_requests;
+	e->name = strdup(name);
+	if (!e->name || export_settings_copy(&e->settings, st)) {
+		free(e->name);
+		free(e);
+		return no_memory(err, errlen);
+	}
+	if (by_name(s, name, strlen(name))) {
+		snprintf(err, errlen, "two exports are called '%s': give one of them another name", name);
+		res = -EEXIST;
+	} else {
+		res = open_parts(e, err, errlen);
+	}
+	if (res) {
+		export_close(e);
+		return res;
+	}
+	pthread_mutex_lock(&s->lock);
+	e->serial = ++s->next_export;
+	TAILQ_INSERT_TAIL(&s->exports, e, link);
+	pthread_mutex_unlock(&s->lock);
+	*out = e;
+	return 0;
+}
+
+/* ---- the server ---- */
+
+static uint64_t monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+int server_init(struct server *s, const struct server_params *params)
+{
+	memset(s, 0, sizeof(*s));
+	if (tunable_copy(server_rows, &s->params, params))
+		return -ENOMEM;
+	s->identities = calloc(CLIENT_HASH, sizeof(*s->identities));
+	if (!s->identities) {
+		tunable_free(server_rows, &s->params);
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < CLIENT_HASH; i++)
+		TAILQ_INIT(&s->identities[i]);
+	pthread_mutex_init(&s->lock, NULL);
+	TAILQ_INIT(&s->exports);
+	TAILQ_INIT(&s->disks);
+	TAILQ_INIT(&s->rules);
+	budget_init(&s->budget, s->params.memory);
+	s->started = monotonic();
+	return 0;
+}
+
+void server_exit(struct server *s)
+{
+	struct export *e;
+
+	while ((e = TAILQ_FIRST(&s->exports))) {
+		TAILQ_REMOVE(&s->exports, e, link);
+		export_close(e);
+	}
+	rules_free(&s->rules);
+	budget_exit(&s->budget);
+	pthread_mutex_destroy(&s->lock);
+	free(s->identities);
+	tunable_free(server_rows, &s->params);
+}
+
+bool server_tick(struct server *s)
+{
+	struct export *e;
+	uint64_t cursor = 0;
+	unsigned accounts = 0;
+
+	while ((e = export_next(s, &cursor))) {
+		accounts += client_table_tick(e);
+		export_put(e);
+	}
+	return accounts > 0;
+}
+
+void server_request_stop(struct server *s)
+{
+	if (s->stop)
+		s->stop(s->stop_ctx);
+}
+
+void server_info(struct server *s, struct server_info *out)
+{
+	struct export *e;
+
+	memset(out, 0, sizeof(*out));
+	out->pid = getpid();
+	out->uptime = monotonic() - s->started;
+	out->threads = s->threads;
+	out->connections = atomic_load(&s->connections);
+	pthread_mutex_lock(&s->lock);
+	TAILQ_FOREACH(e, &s->exports, link)
+		out->exports++;
+	pthread_mutex_unlock(&s->lock);
+	budget_lock(&s->budget);
+	out->memory = s->budget.memory;
+	out->bytes_held = s->budget.held;
+	out->requests_held = s->budget.requests;
+	out->waiting = s->budget.waiting;
+	budget_unlock(&s->budget);
+}
+
+/* ---- looking up ---- */
+
+struct export *export_find(struct server *s, const char *name, size_t len)
+{
+	struct export *e;
+
+	pthread_mutex_lock(&s->lock);
+	if (!len && s->params.default_export && *s->params.default_export) {
+		name = s->params.default_export;
+		len = strlen(name);
+	}
+	e = by_name(s, name, len);
+	if (!e && !len) {
+		e = TAILQ_FIRST(&s->exports);
+		if (e && TAILQ_NEXT(e, link))
+			e = NULL;
+	}
+	if (e)
+		e->refs++;
+	pthread_mutex_unlock(&s->lock);
+	return e;
+}
+
+struct export *export_next(struct server *s, uint64_t *cursor)
+{
+	struct export *e;
+
+	pthread_mutex_lock(&s->lock);
+	TAILQ_FOREACH(e, &s->exports, link)
+		if (e->serial > *cursor)
+			break;
+	if (e) {
+		*cursor = e->serial;
+		e->refs++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return e;
+}
+
+void export_put(struct export *e)
+{
+	if (!e)
+		return;
+	pthread_mutex_lock(&e->server->lock);
+	assert(e->refs);
+	e->refs--;
+	pthread_mutex_unlock(&e->server->lock);
+}
+
+const char *export_name(const struct export *e)
+{
+	return e->name;
+}

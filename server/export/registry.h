@@ -1,0 +1,90 @@
+/*
+ * The insides of a server and its exports, for server/export itself and for server/net, which
+ * sets them up and runs them. Everybody else: server/export/export.h.
+ */
+#ifndef SERVER_EXPORT_REGISTRY_H
+#define SERVER_EXPORT_REGISTRY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "server/export/budget.h"
+#include "server/export/client.h"
+#include "server/export/disk.h"
+#include "server/export/export.h"
+#include "server/export/rules.h"
+#include "server/export/settings.h"
+#include "server/store/store.h"
+
+struct export {
+	struct server *server;            /* constant, like all up to settings */
+	uint64_t serial;                  /* order of creation, from 1 */
+	struct store *store;
+	struct disk *disk;
+	char *name;
+	struct budget_export budget;      /* budget.lock */
+
+	struct export_settings settings;  /* disk.lock; but what can be set at start only is constant */
+	struct elevator elv;              /* disk.lock */
+	struct client_table clients;      /* disk.lock */
+	uint64_t connections;             /* disk.lock: open ones */
+	uint64_t connections_total;       /* disk.lock */
+
+	unsigned refs;                    /* server.lock */
+	TAILQ_ENTRY(export) link;         /* server.lock */
+};
+TAILQ_HEAD(exports, export);
+
+struct server {
+	struct server_params params;      /* constant once the loops run */
+	uint64_t started;                 /* ns, CLOCK_MONOTONIC */
+	unsigned threads;                 /* loops */
+	struct budget budget;             /* its own lock */
+	atomic_uint connections;
+	atomic_ullong serial;             /* of connections, from 1 */
+
+	pthread_mutex_t lock;             /* all below */
+	struct exports exports;
+	struct disks disks;
+	struct identities *identities;    /* CLIENT_HASH buckets */
+	uint64_t next_identity, next_export;
+	struct rules rules;
+	unsigned ndisks;                  /* the largest disk.index ever used, plus one */
+
+	/* Set once by server/net, before the loops run. */
+	void (*stop)(void *ctx);          /* any thread */
+	void *stop_ctx;
+};
+
+/* Everything empty; params are copied. 0 or -ENOMEM. */
+int server_init(struct server *s, const struct server_params *params);
+
+/* All exports go; no connection may be left, nothing in flight. */
+void server_exit(struct server *s);
+
+/*
+ * Open the store that the settings describe and serve it. Settings are copied. 0 and *out (without a
+ * reference), or a negative errno and a sentence in err: -EINVAL and -EEXIST if the settings are wrong
+ * or contradict those of another export, else something is wrong around it. Main thread.
+ */
+int export_open(struct server *s, const struct export_settings *st, struct export **out, char *err,
+		size_t errlen);
+
+/*
+ * The settings of clients by a rule; `match` as in server/export/rules.h. 0, or a negative errno with
+ * *err filled. Accounts that exist change too. No lock held.
+ */
+int server_add_rule(struct server *s, const char *match, const struct setting *set, size_t n,
+		    struct setting_error *err);
+
+/*
+ * Once a second, from one of the loops, as long as it says so: rates, accounts that have been kept for
+ * long enough. Is there any account left?
+ */
+bool server_tick(struct server *s);
+
+/* The default client settings, from elv_client_rows. */
+void client_default_params(struct elv_client_params *params);
+
+#endif

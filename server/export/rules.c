@@ -1,0 +1,233 @@
+#include "server/export/rules.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- networks ---- */
+
+static unsigned address_bits(int family)
+{
+	return family == AF_INET ? 32 : 128;
+}
+
+/* "10.0.0.7" or "fd00::1"; 0 or -EINVAL. */
+static int parse_address(const char *text, int *family, uint8_t address[16])
+{
+	memset(address, 0, 16);
+	*family = strchr(text, ':') ? AF_INET6 : AF_INET;
+	return inet_pton(*family, text, address) == 1 ? 0 : -EINVAL;
+}
+
+static bool prefix_equal(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+	unsigned whole = bits / 8, rest = bits % 8;
+
+	if (memcmp(a, b, whole))
+		return false;
+	return !rest || !((a[whole] ^ b[whole]) >> (8 - rest));
+}
+
+/* Sets r->family, address and length from "10.0.0.0/8". */
+static int parse_network(struct rule *r, const char *text, char *err, size_t errlen)
+{
+	static const uint8_t zero[16];
+	char address[INET6_ADDRSTRLEN], *end;
+	const char *slash = strchr(text, '/');
+	size_t len = (size_t)(slash - text);
+	unsigned long bits;
+	uint8_t rest[16];
+
+	if (len >= sizeof(address))
+		goto bad;
+	memcpy(address, text, len);
+	address[len] = '\0';
+	if (slash[1] < '0' || slash[1] > '9')
+		goto bad;
+	bits = strtoul(slash + 1, &end, 10);
+	if (*end || end - slash > 4 || parse_address(address, &r->family, r->address) ||
+	    bits > address_bits(r->family))
+		goto bad;
+	r->length = (unsigned)bits;
+	for (unsigned i = 0; i < 16; i++)
+		rest[i] = r->address[i] & (i < bits / 8 ? 0 : i > bits / 8 ? 0xff : 0xff >> bits % 8);
+	if (memcmp(rest, zero, 16)) {
+		snprintf(err, errlen, "client match 'ip:%s': the address has bits beyond /%lu", text, bits);
+		return -EINVAL;
+	}
+	return 0;
+bad:
+	snprintf(err, errlen,
+		 "client match 'ip:%s': expected ip:ADDRESS/PREFIX, as ip:10.0.0.0/8 or ip:fd00::/64",
+		 text);
+	return -EINVAL;
+}
+
+/* ---- matching ---- */
+
+static bool known_kind(const char *match)
+{
+	static const char *const kinds[] = { "ip:", "uid:", "pid:", "conn:", "export:", NULL };
+
+	for (unsigned i = 0; kinds[i]; i++)
+		if (!strncmp(match, kinds[i], strlen(kinds[i])) && match[strlen(kinds[i])])
+			return true;
+	return false;
+}
+
+static int parse_match(struct rule *r, const char *match, char *err, size_t errlen)
+{
+	size_t len = strlen(match);
+	uint8_t address[16];
+	int family;
+
+	if (!len || len > CLIENT_ID_MAX) {
+		snprintf(err, errlen, "client match '%.80s%s': expected 1 to %d bytes", match,
+			 len > 80 ? "..." : "", CLIENT_ID_MAX);
+		return -EINVAL;
+	}
+	strcpy(r->match, match);
+	if (match[len - 1] == '*') {
+		r->kind = RULE_PREFIX;
+		r->length = (unsigned)len - 1;
+		return 0;
+	}
+	if (!known_kind(match)) {
+		snprintf(err, errlen,
+			 "client match '%s': expected ip:ADDRESS, ip:ADDRESS/PREFIX, uid:N, pid:N, conn:N, "
+			 "export:NAME, or the beginning of one of these and *", match);
+		return -EINVAL;
+	}
+	if (!strncmp(match, "ip:", 3) && strchr(match, '/')) {
+		r->kind = RULE_NETWORK;
+		return parse_network(r, match + 3, err, errlen);
+	}
+	r->kind = RULE_ID;
+	r->length = (unsigned)len;
+	if (strncmp(match, "ip:", 3))
+		return 0;
+	if (parse_address(match + 3, &family, address)) {
+		snprintf(err, errlen, "client match '%s': '%s' is no address", match, match + 3);
+		return -EINVAL;
+	}
+	/* As the kernel would write it: that is how ids come. */
+	inet_ntop(family, address, r->match + 3, sizeof(r->match) - 3);
+	r->length = (unsigned)strlen(r->match);
+	return 0;
+}
+
+static bool matches(const struct rule *r, const char *id, const struct export *e)
+{
+	uint8_t address[16];
+	int family;
+
+	if (r->export && r->export != e)
+		return false;
+	switch (r->kind) {
+	case RULE_ID:
+		return !strcmp(r->match, id);
+	case RULE_PREFIX:
+		return !strncmp(r->match, id, r->length);
+	case RULE_NETWORK:
+		return !strncmp(id, "ip:", 3) && !parse_address(id + 3, &family, address) &&
+		       family == r->family && prefix_equal(address, r->address, r->length);
+	}
+	return false;
+}
+
+/* Is a at least as specific as b, which was made before it? */
+static bool beats(const struct rule *a, const struct rule *b)
+{
+	if (a->kind != b->kind)
+		return a->kind > b->kind;
+	if (a->length != b->length)
+		return a->length > b->length;
+	return a->export || !b->export;
+}
+
+void rules_params(const struct rules *rules, const char *id, const struct export *e,
+		  struct elv_client_params *params)
+{
+	const struct rule *best[RULE_SETTINGS] = { NULL }, *r;
+
+	TAILQ_FOREACH(r, rules, link) {
+		if (!matches(r, id, e))
+			continue;
+		for (unsigned i = 0; elv_client_rows[i].name; i++)
+			if (r->has[i] && (!best[i] || beats(r, best[i])))
+				best[i] = r;
+	}
+	for (unsigned i = 0; elv_client_rows[i].name; i++) {
+		const struct tunable *t = &elv_client_rows[i];
+
+		tunable_set_num(t, params,
+				best[i] ? tunable_num(t, &best[i]->params) : tunable_default(t));
+	}
+}
+
+/* ---- making them ---- */
+
+int rules_get(struct rules *rules, const char *match, const struct export *e, struct rule **out,
+	      char *err, size_t errlen)
+{
+	struct rule *r = calloc(1, sizeof(*r)), *old;
+	int res;
+
+	if (!r) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	r->export = e;
+	res = parse_match(r, match, err, errlen);
+	if (res) {
+		free(r);
+		return res;
+	}
+	TAILQ_FOREACH(old, rules, link) {
+		if (old->export == e && !strcmp(old->match, r->match)) {
+			free(r);
+			*out = old;
+			return 0;
+		}
+	}
+	TAILQ_INSERT_TAIL(rules, r, link);
+	*out = r;
+	return 0;
+}
+
+void rule_merge(struct rule *r, const struct elv_client_params *params, const bool *has)
+{
+	for (unsigned i = 0; elv_client_rows[i].name; i++) {
+		const struct tunable *t = &elv_client_rows[i];
+
+		if (!has[i])
+			continue;
+		r->has[i] = true;
+		tunable_set_num(t, &r->params, tunable_num(t, params));
+	}
+}
+
+void rules_forget(struct rules *rules, const char *id, const bool *has)
+{
+	struct rule *r;
+
+	TAILQ_FOREACH(r, rules, link) {
+		if (!r->export || r->kind != RULE_ID || strcmp(r->match, id))
+			continue;
+		for (unsigned i = 0; elv_client_rows[i].name; i++)
+			if (has[i])
+				r->has[i] = false;
+	}
+}
+
+void rules_free(struct rules *rules)
+{
+	struct rule *r;
+
+	while ((r = TAILQ_FIRST(rules))) {
+		TAILQ_REMOVE(rules, r, link);
+		free(r);
+	}
+}

@@ -1,0 +1,350 @@
+/* Settings of exports and clients while the server runs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/export/registry.h"
+
+/* ---- reading ---- */
+
+/* The text of a setting, allocated. */
+static char *value_text(const struct setting_place *p)
+{
+	int len = tunable_get(p->row, p->base, NULL, 0);
+	char *text = malloc((size_t)len + 1);
+
+	if (text)
+		tunable_get(p->row, p->base, text, (size_t)len + 1);
+	return text;
+}
+
+static char *default_text(const struct tunable *row)
+{
+	char buf[128];
+
+	if (row->kind == TUNABLE_STRING)
+		return strdup(row->dflt_str ? row->dflt_str : "");
+	tunable_print(row, tunable_default(row), buf, sizeof(buf));
+	return strdup(buf);
+}
+
+struct listing {
+	struct export_tunable *t;
+	size_t n, room;
+};
+
+static int list_rows(struct listing *l, const struct tunable *rows, void *base,
+		     const struct elv_policy *policy, const char *prefix)
+{
+	for (; rows->name; rows++) {
+		struct setting_place place = { rows, base, policy };
+		struct export_tunable *t = &l->t[l->n];
+
+		snprintf(t->name, sizeof(t->name), "%s%s%s", prefix, *prefix ? "." : "", rows->name);
+		t->row = rows;
+		t->policy = policy;
+		t->value = value_text(&place);
+		t->dflt = default_text(rows);
+		l->n++;
+		if (!t->value || !t->dflt)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static size_t count_rows(const struct tunable *rows)
+{
+	size_t n = 0;
+
+	while (rows[n].name)
+		n++;
+	return n;
+}
+
+/* The lock of e's disk is held. */
+static int list_all(struct export *e, struct listing *l)
+{
+	struct export_settings *st = &e->settings;
+	unsigned now = elv_policy_index(e->elv.policy);
+	int res = list_rows(l, export_rows, &st->export, NULL, "");
+
+	if (!res)
+		res = list_rows(l, store_rows, &st->store, NULL, "");
+	if (!res)
+		res = list_rows(l, elv_rows, &st->elv, NULL, "");
+	if (!res)
+		res = list_rows(l, e->elv.policy->rows, st->policy[now], e->elv.policy, "");
+	for (unsigned i = 0; !res && elv_policies[i]; i++)
+		if (i != now)
+			res = list_rows(l, elv_policies[i]->rows, st->policy[i], elv_policies[i],
+					elv_policies[i]->name);
+	return res;
+}
+
+int export_each_tunable(struct export *e, void (*fn)(void *ctx, const struct export_tunable *t),
+			void *ctx)
+{
+	size_t room = count_rows(export_rows) + count_rows(store_rows) + count_rows(elv_rows);
+	struct listing l = { NULL, 0, 0 };
+	int res;
+
+	for (unsigned i = 0; elv_policies[i]; i++)
+		room += count_rows(elv_policies[i]->rows);
+	l.t = calloc(room, sizeof(*l.t));
+	if (!l.t)
+		return -ENOMEM;
+	disk_lock(e->disk);
+	res = list_all(e, &l);
+	disk_unlock(e->disk);
+	for (size_t i = 0; i < l.n; i++) {
+		if (!res)
+			fn(ctx, &l.t[i]);
+		free(l.t[i].value);
+		free(l.t[i].dflt);
+	}
+	free(l.t);
+	return res;
+}
+
+int export_get(struct export *e, const char *name, char *buf, size_t len, char *err, size_t errlen)
+{
+	struct setting_place place;
+	int res;
+
+	disk_lock(e->disk);
+	res = export_resolve(&e->settings, e->elv.policy, name, &place, err, errlen);
+	if (!res)
+		tunable_get(place.row, place.base, buf, len);
+	disk_unlock(e->disk);
+	return res;
+}
+
+/* ---- changing an export ---- */
+
+/* The new settings of one table: the old ones with what the changes bring. */
+static void preview(const struct tunable_changes *changes, const void *base, void *copy)
+{
+	for (size_t i = 0; i < changes->n; i++) {
+		const struct tunable_change *c = &changes->change[i];
+
+		if (c->settings == base && c->row->kind != TUNABLE_STRING)
+			tunable_set_num(c->row, copy, c->value.num);
+	}
+}
+
+/*
+ * Everything that can fail, in an order in which each step can be taken back; then the commit, which
+ * cannot. The disk's lock is held.
+ */
+static int commit(struct export *e, struct tunable_changes *changes,
+		  const struct elv_policy *policy, uint64_t now)
+{
+	struct export_settings *st = &e->settings;
+	struct elv_params elv = st->elv;
+	unsigned depth = e->store->geometry.depth;
+	int res;
+
+	preview(changes, &st->elv, &elv);
+	res = elv_set_params(&e->elv, &elv, depth, e->elv.rotational, now);
+	if (res)
+		return res;
+	if (policy != e->elv.policy) {
+		res = elv_switch(&e->elv, policy, now);
+		if (res) {
+			elv_set_params(&e->elv, &st->elv, depth, e->elv.rotational, now);
+			return res;
+		}
+	}
+	tunable_changes_commit(changes);
+	elv_params_changed(&e->elv, now);
+	store_set_params(e->store, &st->store);
+	return 0;
+}
+
+/* Another limit of requests: who waits for a slot may go on. The disk's lock is held. */
+static void new_limit(struct export *e)
+{
+	struct client *c;
+
+	budget_lock(&e->server->budget);
+	if (e->budget.nr_requests != e->settings.elv.nr_requests) {
+		e->budget.nr_requests = e->settings.elv.nr_requests;
+		TAILQ_FOREACH(c, &e->clients.busy, link)
+			budget_serve_slots(&c->budget);
+	}
+	budget_unlock(&e->server->budget);
+}
+
+/* Can the store do what its new settings ask for? The disk's lock is held. */
+static int check_store(struct export *e, const struct tunable_changes *changes,
+		       const struct setting *set, size_t n, struct setting_error *err)
+{
+	struct store_params params = e->settings.store;
+	char text[TUNABLE_ERR_MAX];
+	int res;
+
+	preview(changes, &e->settings.store, &params);
+	res = store_check_params(e->store, &params, text, sizeof(text));
+	for (size_t i = 0; res && i < n; i++)
+		if (tunable_find(store_rows, set[i].name)) {
+			setting_blame(err, &set[i], NULL, text);
+			break;
+		}
+	return res;
+}
+
+int export_set(struct export *e, const struct setting *set, size_t n, struct setting_error *err)
+{
+	struct tunable_changes changes = { .when = WHEN_RUNTIME };
+	const struct elv_policy *policy;
+	uint64_t now = disk_lock(e->disk);
+	int res = export_check(&e->settings, set, n, &changes, &policy, err);
+
+	if (!res)
+		res = check_store(e, &changes, set, n, err);
+	if (!res) {
+		res = commit(e, &changes, policy, now);
+		if (res)
+			snprintf(err->text, sizeof(err->text), "out of memory");
+		else
+			new_limit(e);
+	}
+	disk_unlock(e->disk);
+	tunable_changes_free(&changes);
+	return res;
+}
+
+/* ---- changing clients ---- */
+
+void client_default_params(struct elv_client_params *params)
+{
+	tunable_defaults(elv_client_rows, params);
+}
+
+/* Parse settings of a client; has[i]: the i-th row was set. */
+static int check_client(const struct setting *set, size_t n, struct elv_client_params *params,
+			bool has[RULE_SETTINGS], struct setting_error *err)
+{
+	struct tunable_changes changes = { .when = WHEN_RUNTIME };
+	int res = 0;
+
+	memset(err, 0, sizeof(*err));
+	client_default_params(params);
+	for (size_t i = 0; i < n && !res; i++) {
+		const struct tunable *row = tunable_find(elv_client_rows, set[i].name);
+		char text[TUNABLE_ERR_MAX];
+
+		res = tunable_changes_set(&changes, elv_client_rows, params, set[i].name, set[i].value,
+					  text, sizeof(text));
+		if (res)
+			setting_blame(err, &set[i], row, text);
+		else
+			has[row - elv_client_rows] = true;
+	}
+	if (!res)
+		tunable_changes_commit(&changes);
+	tunable_changes_free(&changes);
+	return res;
+}
+
+/* All accounts get what the rules say now. server.lock held. Returns how many have this id. */
+static unsigned apply_rules(struct server *s, const struct export *only, const char *id)
+{
+	struct elv_client_params params;
+	struct export *e;
+	struct client *c;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(e, &s->exports, link) {
+		uint64_t now = disk_lock(e->disk);
+
+		for (unsigned i = 0; i < 2; i++) {
+			TAILQ_FOREACH(c, i ? &e->clients.idle : &e->clients.busy, link) {
+				if (id && strcmp(c->identity->id, id))
+					continue;
+				n += !only || only == e;
+				rules_params(&s->rules, c->identity->id, e, &params);
+				if (memcmp(&params, &c->elv.params, sizeof(params)))
+					elv_client_set_params(&c->elv, &params, now);
+			}
+		}
+		disk_unlock(e->disk);
+	}
+	return n;
+}
+
+static bool client_exists(struct server *s, const struct export *only, const char *id)
+{
+	struct export *e;
+	struct client *c;
+	bool yes = false;
+
+	TAILQ_FOREACH(e, &s->exports, link) {
+		if (only && e != only)
+			continue;
+		disk_lock(e->disk);
+		for (unsigned i = 0; i < 2 && !yes; i++)
+			TAILQ_FOREACH(c, i ? &e->clients.idle : &e->clients.busy, link)
+				yes |= !strcmp(c->identity->id, id);
+		disk_unlock(e->disk);
+	}
+	return yes;
+}
+
+static int set_rule(struct server *s, const struct export *e, const char *match,
+		    const struct elv_client_params *params, const bool *has, struct setting_error *err)
+{
+	struct rule *r;
+	int res = rules_get(&s->rules, match, e, &r, err->text, sizeof(err->text));
+
+	if (res)
+		return res;
+	rule_merge(r, params, has);
+	if (!e)
+		rules_forget(&s->rules, r->match, has);
+	return 0;
+}
+
+int client_set(struct server *s, struct export *e, const char *id, const struct setting *set,
+	       size_t n, unsigned *accounts, struct setting_error *err)
+{
+	bool has[RULE_SETTINGS] = { false };
+	struct elv_client_params params;
+	int res = check_client(set, n, &params, has, err);
+	unsigned count = 0;
+
+	if (res)
+		return res;
+	pthread_mutex_lock(&s->lock);
+	if (client_exists(s, e, id)) {
+		res = set_rule(s, e, id, &params, has, err);
+		if (!res)
+			count = apply_rules(s, e, id);
+	} else {
+		snprintf(err->text, sizeof(err->text), "there is no client '%.80s'%s%.80s%s", id,
+			 e ? " of export '" : "", e ? e->name : "", e ? "'" : "");
+		res = -ESRCH;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (accounts)
+		*accounts = count;
+	return res;
+}
+
+int server_add_rule(struct server *s, const char *match, const struct setting *set, size_t n,
+		    struct setting_error *err)
+{
+	bool has[RULE_SETTINGS] = { false };
+	struct elv_client_params params;
+	int res = check_client(set, n, &params, has, err);
+
+	if (res)
+		return res;
+	pthread_mutex_lock(&s->lock);
+	res = set_rule(s, NULL, match, &params, has, err);
+	if (!res)
+		apply_rules(s, NULL, NULL);
+	pthread_mutex_unlock(&s->lock);
+	return res;
+}

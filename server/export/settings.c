@@ -1,0 +1,320 @@
+#include "server/export/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the rows ---- */
+
+#define SERVER(field) .offset = offsetof(struct server_params, field), .scope = SCOPE_SERVER
+
+static const char *const log_levels[] = { "error", "warning", "info", "debug", NULL };
+
+const struct tunable server_rows[] = {
+	{ .name = "listen", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 300,
+	  SERVER(listen), .help = "address and port to listen on, as 10.0.0.1:10809 or [::]:10809" },
+	{ .name = "unix", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 107,
+	  SERVER(unix_sockets), .help = "path of a Unix socket to listen on" },
+	{ .name = "control", .kind = TUNABLE_STRING, .max = 107, SERVER(control),
+	  .help = "path of the control socket",
+	  .paragraph = "By default control.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/liftd or "
+		"/run/liftd. If it is set, the server does not start without it." },
+	{ .name = "threads", .kind = TUNABLE_UINT, .min = 1, .max = 256, .dflt = TUNABLE_AUTO,
+	  .can_be_auto = true, SERVER(threads),
+	  .help = "threads that serve connections; auto: one per processor" },
+	{ .name = "handshake_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 100,
+	  .max = 3600000, .dflt = 10000, SERVER(handshake_timeout),
+	  .help = "longest that a client may take to choose an export" },
+	{ .name = "stall_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 100,
+	  .max = 86400000, .dflt = 60000, SERVER(stall_timeout),
+	  .help = "longest that a reply may wait to be read, or a payload to be complete",
+	  .paragraph = "The connection is closed then: it holds memory that others may want." },
+	{ .name = "drain_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 3600000,
+	  .dflt = 10000, SERVER(drain_timeout),
+	  .help = "longest that the server goes on with received requests when it is stopped" },
+	{ .name = "max_connections", .kind = TUNABLE_UINT, .min = 1, .max = 1000000, .dflt = 16384,
+	  SERVER(max_connections), .help = "most connections; more wait to be accepted" },
+	{ .name = "memory", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .min = 64ull << 20,
+	  .max = 1ull << 50, .dflt = 256ull << 20, SERVER(memory),
+	  .help = "most memory for the data of requests",
+	  .paragraph = "When it is used up, sockets are read no further until some of it is free: "
+		"first come, first served, and a client that holds nothing always gets one request." },
+	{ .name = "default_export", .kind = TUNABLE_STRING, .max = 4096, SERVER(default_export),
+	  .help = "export of clients that ask for none; by default the only one" },
+	{ .name = "user", .kind = TUNABLE_STRING, .max = 255, SERVER(user),
+	  .help = "user to become once images and sockets are open" },
+	{ .name = "group", .kind = TUNABLE_STRING, .max = 255, SERVER(group),
+	  .help = "group to become; by default the user's" },
+	{ .name = "pid_file", .kind = TUNABLE_STRING, .max = 4095, SERVER(pid_file),
+	  .help = "file to write the process id to" },
+	{ .name = "log", .kind = TUNABLE_ENUM, .choices = log_levels, .dflt = 2, SERVER(log),
+	  .help = "what is written to the error output" },
+	{ .name = NULL }
+};
+
+#define EXPORT(field) .offset = offsetof(struct export_params, field), .scope = SCOPE_EXPORT
+
+enum { DEFAULT_POLICY = 2 }; /* cfq; tests/unit/test_export.c looks whether it still is */
+
+static const char *scheduler_names[ELV_MAX_POLICIES + 1];
+
+static const char *const client_keys[] = {
+	[CLIENT_KEY_AUTO] = "auto",
+	[CLIENT_KEY_ADDRESS] = "address",
+	[CLIENT_KEY_UID] = "uid",
+	[CLIENT_KEY_PROCESS] = "process",
+	[CLIENT_KEY_CONNECTION] = "connection",
+	[CLIENT_KEY_EXPORT] = "export",
+	NULL
+};
+
+const struct tunable export_rows[] = {
+	{ .name = "name", .kind = TUNABLE_STRING, .max = 4096, EXPORT(name), .when = WHEN_START,
+	  .help = "what clients ask for" },
+	{ .name = "description", .kind = TUNABLE_STRING, .max = 4096, EXPORT(description),
+	  .when = WHEN_START, .help = "text for people who look for an export" },
+	{ .name = "scheduler", .kind = TUNABLE_ENUM, .choices = scheduler_names,
+	  .dflt = DEFAULT_POLICY, EXPORT(scheduler), .when = WHEN_RUNTIME,
+	  .help = "policy that chooses which request goes next" },
+	{ .name = "client_key", .kind = TUNABLE_ENUM, .choices = client_keys, EXPORT(client_key),
+	  .when = WHEN_START, .help = "which connections are one client and have one share",
+	  .paragraph = "auto: on a Unix socket those of one process, on TCP those from one address. "
+		"What a connection does not have (a process on TCP) counts as auto." },
+	{ .name = "device_group", .kind = TUNABLE_STRING, .max = 255, EXPORT(device_group),
+	  .when = WHEN_START, .help = "exports of one group share the depth of one disk",
+	  .paragraph = "By default exports share if their images are on one device." },
+	{ .name = NULL }
+};
+
+/* The words of `scheduler` come from the table of policies. */
+__attribute__((constructor)) static void name_schedulers(void)
+{
+	for (unsigned i = 0; elv_policies[i]; i++)
+		scheduler_names[i] = elv_policies[i]->name;
+}
+
+/* ---- the settings of an export as a whole ---- */
+
+/* Calls do_it for each table and the struct that it lays out; stops at the first failure. */
+static int each_table(struct export_settings *a, struct export_settings *b,
+		      int (*do_it)(const struct tunable *rows, void *a, void *b))
+{
+	int res = do_it(export_rows, &a->export, b ? &b->export : NULL);
+
+	if (!res)
+		res = do_it(store_rows, &a->store, b ? &b->store : NULL);
+	if (!res)
+		res = do_it(elv_rows, &a->elv, b ? &b->elv : NULL);
+	for (unsigned i = 0; !res && elv_policies[i]; i++)
+		if (a->policy[i])
+			res = do_it(elv_policies[i]->rows, a->policy[i], b ? b->policy[i] : NULL);
+	return res;
+}
+
+static int do_defaults(const struct tunable *rows, void *a, void *unused)
+{
+	(void)unused;
+	return tunable_defaults(rows, a);
+}
+
+static int do_copy(const struct tunable *rows, void *a, void *b)
+{
+	return tunable_copy(rows, a, b);
+}
+
+static int do_free(const struct tunable *rows, void *a, void *unused)
+{
+	(void)unused;
+	tunable_free(rows, a);
+	return 0;
+}
+
+static int alloc_policies(struct export_settings *st)
+{
+	memset(st, 0, sizeof(*st));
+	for (unsigned i = 0; elv_policies[i]; i++) {
+		st->policy[i] = calloc(1, elv_policies[i]->params_size + 1);
+		if (!st->policy[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void export_settings_free(struct export_settings *st)
+{
+	if (!st)
+		return;
+	each_table(st, NULL, do_free);
+	for (unsigned i = 0; elv_policies[i]; i++) {
+		free(st->policy[i]);
+		st->policy[i] = NULL;
+	}
+}
+
+int export_settings_init(struct export_settings *st)
+{
+	int res = alloc_policies(st);
+
+	if (!res)
+		res = each_table(st, NULL, do_defaults);
+	if (res)
+		export_settings_free(st);
+	return res;
+}
+
+int export_settings_copy(struct export_settings *dst, const struct export_settings *src)
+{
+	int res = alloc_policies(dst);
+
+	if (!res)
+		res = each_table(dst, (struct export_settings *)src, do_copy);
+	if (res)
+		export_settings_free(dst);
+	return res;
+}
+
+const struct elv_policy *export_settings_policy(const struct export_settings *st)
+{
+	return elv_policies[st->export.scheduler];
+}
+
+/* ---- names ---- */
+
+static const struct elv_policy *other_with(const char *name, const struct elv_policy *policy)
+{
+	for (unsigned i = 0; elv_policies[i]; i++)
+		if (elv_policies[i] != policy && tunable_find(elv_policies[i]->rows, name))
+			return elv_policies[i];
+	return NULL;
+}
+
+static bool found(struct setting_place *out, const struct tunable *rows, void *base,
+		  const struct elv_policy *policy, const char *name)
+{
+	out->row = tunable_find(rows, name);
+	out->base = base;
+	out->policy = policy;
+	return out->row;
+}
+
+/* POLICY.NAME, cut at dot. */
+static int resolve_dotted(struct export_settings *st, const char *name, const char *dot,
+			  struct setting_place *out, char *err, size_t errlen)
+{
+	char word[TUNABLE_NAME_MAX + 1];
+	const struct elv_policy *p;
+	size_t len = (size_t)(dot - name);
+
+	if (len < sizeof(word)) {
+		memcpy(word, name, len);
+		word[len] = '\0';
+		p = elv_policy_find(word);
+		if (p) {
+			const struct tunable *tables[] = { p->rows, NULL };
+
+			if (found(out, p->rows, st->policy[elv_policy_index(p)], p, dot + 1))
+				return 0;
+			return tunable_unknown(tables, dot + 1, err, errlen);
+		}
+	}
+	snprintf(err, errlen, "unknown tunable '%.*s': '%.*s' is no scheduler", 130, name,
+		 (int)(len < 64 ? len : 64), name);
+	return -ENOENT;
+}
+
+int export_resolve(struct export_settings *st, const struct elv_policy *policy, const char *name,
+		   struct setting_place *out, char *err, size_t errlen)
+{
+	const struct tunable *tables[] = { export_rows, store_rows, elv_rows, policy->rows, NULL };
+	const char *dot = strchr(name, '.');
+	const struct elv_policy *other;
+
+	if (dot)
+		return resolve_dotted(st, name, dot, out, err, errlen);
+	if (found(out, export_rows, &st->export, NULL, name) ||
+	    found(out, store_rows, &st->store, NULL, name) ||
+	    found(out, elv_rows, &st->elv, NULL, name) ||
+	    found(out, policy->rows, st->policy[elv_policy_index(policy)], policy, name))
+		return 0;
+	other = other_with(name, policy);
+	if (!other)
+		return tunable_unknown(tables, name, err, errlen);
+	snprintf(err, errlen,
+		 "unknown tunable '%s': scheduler %s has none of this name; did you mean %s.%s?",
+		 name, policy->name, other->name, name);
+	return -ENOENT;
+}
+
+/* ---- checking ---- */
+
+void setting_blame(struct setting_error *err, const struct setting *s, const struct tunable *row,
+		   const char *text)
+{
+	snprintf(err->name, sizeof(err->name), "%s", s->name);
+	snprintf(err->value, sizeof(err->value), "%s", s->value);
+	err->allowed[0] = '\0';
+	if (row)
+		tunable_allowed(row, err->allowed, sizeof(err->allowed));
+	snprintf(err->text, sizeof(err->text), "%s", text);
+}
+
+static int check_one(struct export_settings *st, const struct elv_policy *policy,
+		     const struct setting *s, struct tunable_changes *changes,
+		     struct setting_error *err)
+{
+	char text[TUNABLE_ERR_MAX] = "";
+	struct setting_place place = { NULL, NULL, NULL };
+	int res;
+
+	res = export_resolve(st, policy, s->name, &place, text, sizeof(text));
+	if (!res)
+		res = tunable_changes_add(changes, place.row, place.base, s->value, text, sizeof(text));
+	if (res)
+		setting_blame(err, s, place.row, text);
+	return res;
+}
+
+int export_check(struct export_settings *st, const struct setting *set, size_t n,
+		 struct tunable_changes *changes, const struct elv_policy **policy,
+		 struct setting_error *err)
+{
+	const struct tunable *row = tunable_find(export_rows, "scheduler");
+	const struct tunable_change *change;
+	size_t i;
+	int res;
+
+	memset(err, 0, sizeof(*err));
+	*policy = export_settings_policy(st);
+	for (i = 0; i < n; i++) {
+		if (strcmp(set[i].name, "scheduler"))
+			continue;
+		res = check_one(st, *policy, &set[i], changes, err);
+		if (res)
+			return res;
+	}
+	change = tunable_changes_find(changes, row, &st->export);
+	if (change)
+		*policy = elv_policies[change->value.num];
+	for (i = 0; i < n; i++) {
+		if (!strcmp(set[i].name, "scheduler"))
+			continue;
+		res = check_one(st, *policy, &set[i], changes, err);
+		if (res)
+			return res;
+	}
+	return 0;
+}
+
+int export_settings_set(struct export_settings *st, const struct setting *set, size_t n,
+			struct setting_error *err)
+{
+	struct tunable_changes changes = { .when = WHEN_START };
+	const struct elv_policy *policy;
+	int res = export_check(st, set, n, &changes, &policy, err);
+
+	if (!res)
+		tunable_changes_commit(&changes);
+	tunable_changes_free(&changes);
+	return res;
+}

@@ -1,0 +1,371 @@
+#include "server/net/conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/net/log.h"
+#include "server/net/service.h"
+
+/* ---- requests ---- */
+
+struct request *request_new(struct conn *c)
+{
+	struct loop *loop = c->loop;
+	struct elv_request *rq = TAILQ_FIRST(&loop->free_requests);
+	struct request *r;
+
+	if (rq) {
+		TAILQ_REMOVE(&loop->free_requests, rq, link);
+		loop->nfree--;
+		r = request_of(rq);
+	} else {
+		r = malloc(sizeof(*r));
+		if (!r)
+			return NULL;
+	}
+	r->elv.conn = &c->elv;
+	r->elv.data = NULL;
+	r->conn = c;
+	r->length = r->reserved = 0;
+	r->answer = NBD_SUCCESS;
+	r->invalid = r->unanswered = false;
+	c->outstanding++;
+	return r;
+}
+
+void request_free(struct request *r)
+{
+	struct loop *loop = r->conn->loop;
+
+	pool_put(&loop->pool, r->elv.data, r->length);
+	assert(r->conn->outstanding);
+	r->conn->outstanding--;
+	if (loop->nfree >= LOOP_FREE_REQUESTS) {
+		free(r);
+		return;
+	}
+	TAILQ_INSERT_HEAD(&loop->free_requests, &r->elv, link);
+	loop->nfree++;
+}
+
+void request_trim(struct loop *loop)
+{
+	struct elv_request *rq;
+
+	while ((rq = TAILQ_FIRST(&loop->free_requests))) {
+		TAILQ_REMOVE(&loop->free_requests, rq, link);
+		free(request_of(rq));
+	}
+	loop->nfree = 0;
+}
+
+/* ---- what libevent tells ---- */
+
+/*
+ * Edge-triggered: an event says that something new has come; `readable` remembers it until a read
+ * has found the socket empty. So pausing and going on cost no system call, and a connection that is not
+ * read is still told when the other end goes away.
+ */
+static void on_read(evutil_socket_t fd, short what, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)fd;
+	c->readable = c->noticed = true;
+	if (what & EV_CLOSED)
+		c->hung_up = true;
+	conn_ready(c);
+}
+
+static void on_write(evutil_socket_t fd, short what, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)fd;
+	(void)what;
+	c->watches_write = false;
+	if (c->state == CONN_HANDSHAKE) {
+		conn_ready(c);
+	} else if (!c->in_replying) {
+		c->in_replying = true;
+		TAILQ_INSERT_TAIL(&c->loop->replying, c, reply_link);
+	}
+}
+
+bool conn_peer_is_gone(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd };
+
+	return poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR | POLLNVAL);
+}
+
+/* ---- from the first byte to the export ---- */
+
+static void on_granted(struct budget_waiter *w)
+{
+	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, waiter));
+
+	loop_give_granted(c->loop, c);
+}
+
+static struct conn *conn_alloc(struct loop *loop, struct arrival *a)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->loop = loop;
+	c->fd = a->fd;
+	c->serial = a->peer.serial;
+	c->state = CONN_HANDSHAKE;
+	c->payload_since = loop->now;
+	TAILQ_INIT(&c->replies);
+	budget_waiter_init(&c->waiter, on_granted);
+	if (handshake_begin(c, &a->peer) ||
+	    event_assign(&c->read_event, loop->base, c->fd, EV_READ | EV_CLOSED | EV_ET | EV_PERSIST,
+			 on_read, c) ||
+	    event_assign(&c->write_event, loop->base, c->fd, EV_WRITE | EV_ET, on_write, c) ||
+	    event_add(&c->read_event, NULL)) {
+		handshake_free(c);
+		free(c);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&loop->conns, c, link);
+	TAILQ_INSERT_TAIL(&loop->handshakes, c, since_link);
+	return c;
+}
+
+void conn_new(struct loop *loop, struct arrival *a)
+{
+	struct conn *c = loop->draining ? NULL : conn_alloc(loop, a);
+
+	if (!c) {
+		if (!loop->draining)
+			log_warning("connection %llu: out of memory", (unsigned long long)a->peer.serial);
+		close(a->fd);
+		service_connection_gone(loop);
+	} else {
+		conn_ready(c);
+	}
+	free(a);
+}
+
+bool conn_start(struct conn *c, const struct nbd_export_info *info)
+{
+	struct export *e = info->export;
+	char id[CLIENT_ID_MAX + 1];
+
+	c->export = e;
+	c->limits = info->limits;
+	client_id(&c->hs->peer, (enum client_key)e->settings.export.client_key, e->name, id);
+	TAILQ_REMOVE(&c->loop->handshakes, c, since_link);
+	c->state = CONN_OPEN;
+	c->disk = loop_disk(c->loop, e->disk);
+	if (!c->disk || client_get(e, id, &c->client)) {
+		conn_kill(c, "out of memory");
+		return false;
+	}
+	disk_lock(e->disk);
+	elv_conn_open(&c->elv, &c->client->elv);
+	e->connections++;
+	e->connections_total++;
+	disk_unlock(e->disk);
+	c->attached = true;
+	log_debug("connection %llu: %s uses export '%s'", (unsigned long long)c->serial, id, e->name);
+	handshake_free(c);
+	return true;
+}
+
+/* ---- going on ---- */
+
+void conn_ready(struct conn *c)
+{
+	if (c->in_ready || c->state == CONN_DEAD)
+		return;
+	c->in_ready = true;
+	TAILQ_INSERT_TAIL(&c->loop->ready, c, ready_link);
+}
+
+bool conn_may_read(const struct conn *c)
+{
+	return c->state == CONN_OPEN && !c->rest && !c->waiting && c->nreplies < CONN_MAX_UNSENT;
+}
+
+/* Something happened at a socket that is not to be read: is anybody left there? */
+static void look_for_peer(struct conn *c)
+{
+	c->noticed = false;
+	if (c->fd < 0 || !conn_peer_is_gone(c))
+		return;
+	if (!c->disconnected) {
+		conn_kill(c, "the client is gone");
+		return;
+	}
+	c->mute = true;
+	reply_drop_all(c);
+}
+
+void conn_work(struct conn *c)
+{
+	if (c->state == CONN_DEAD)
+		return;
+	if (c->state == CONN_HANDSHAKE) {
+		handshake_work(c);
+		return;
+	}
+	if (c->waiting && budget_accept(&c->waiter)) {
+		c->waiting = false;
+		c->reserved = true;
+	}
+	if (c->rest && !c->waiting && c->nreplies < CONN_MAX_UNSENT)
+		conn_parse_rest(c);
+	if (conn_may_read(c)) {
+		if (c->readable)
+			conn_receive(c);
+	} else if (c->noticed && c->state != CONN_DEAD) {
+		look_for_peer(c);
+	}
+	if (c->state != CONN_DEAD)
+		conn_settle(c);
+}
+
+/* ---- the end ---- */
+
+void conn_end(struct conn *c)
+{
+	assert(c->state == CONN_OPEN);
+	c->state = CONN_ENDING;
+	conn_drop_payload(c);
+}
+
+static void conn_free(struct conn *c)
+{
+	struct loop *loop = c->loop;
+
+	TAILQ_REMOVE(&loop->conns, c, link);
+	if (c->client)
+		client_put(c->client);
+	export_put(c->export);
+	service_connection_gone(loop);
+	free(c);
+}
+
+void conn_settle(struct conn *c)
+{
+	if (c->outstanding)
+		return;
+	if (c->state == CONN_ENDING && !c->rest && !c->waiting)
+		conn_kill(c, NULL);
+	else if (c->state == CONN_DEAD && !c->attached)
+		conn_free(c);
+}
+
+static void close_socket(struct conn *c)
+{
+	if (c->fd < 0)
+		return;
+	event_del(&c->read_event);
+	event_del(&c->write_event);
+	close(c->fd);
+	c->fd = -1;
+}
+
+/* The first request of `rest`, which will not be looked at. */
+static void give_back_reserved(struct conn *c)
+{
+	struct budget_account *a = &c->client->budget;
+
+	budget_lock(a->budget);
+	budget_slot(a, c->waiter.need.dir);
+	budget_end(a, c->waiter.need.bytes, BUDGET_WITHDRAWN);
+	budget_unlock(a->budget);
+	c->reserved = false;
+}
+
+void conn_kill(struct conn *c, const char *why)
+{
+	struct loop *loop = c->loop;
+
+	assert(c->state != CONN_DEAD);
+	if (why)
+		log_debug("connection %llu: closed: %s", (unsigned long long)c->serial, why);
+	conn_drop_payload(c);
+	if (c->state == CONN_HANDSHAKE)
+		TAILQ_REMOVE(&loop->handshakes, c, since_link);
+	handshake_free(c);
+	c->state = CONN_DEAD;
+	close_socket(c);
+	if (c->reserved)
+		give_back_reserved(c);
+	budget_cancel(&c->waiter);
+	loop_forget_granted(loop, c);
+	c->waiting = false;
+	free(c->rest);
+	c->rest = NULL;
+	reply_drop_all(c);
+	if (c->in_ready)
+		TAILQ_REMOVE(&loop->ready, c, ready_link);
+	if (c->in_replying)
+		TAILQ_REMOVE(&loop->replying, c, reply_link);
+	c->in_ready = c->in_replying = false;
+	if (c->attached) {
+		/* Not at once: requests of it may be on their way into the elevator. */
+		TAILQ_INSERT_TAIL(&c->disk->closing, c, closing_link);
+		loop_disk_busy(loop, c->disk);
+		loop->again = true;
+	} else if (!c->outstanding) {
+		conn_free(c);
+	}
+}
+
+void conn_drain(struct conn *c)
+{
+	switch (c->state) {
+	case CONN_HANDSHAKE:
+		conn_kill(c, "the server stops");
+		break;
+	case CONN_OPEN:
+		conn_end(c);
+		conn_settle(c);
+		break;
+	case CONN_ENDING:
+	case CONN_DEAD:
+		break;
+	}
+}
+
+/* ---- time-outs ---- */
+
+/* Close the connections of a list, oldest first, that have been there for too long. */
+static uint64_t expire(struct loop *loop, struct conn_list *list, uint64_t timeout, bool unread,
+		       const char *why)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(list))) {
+		uint64_t due = (unread ? c->unread_since : c->payload_since) + timeout;
+
+		if (due > loop->now)
+			return due;
+		conn_kill(c, why);
+	}
+	return ELV_NEVER;
+}
+
+uint64_t conn_timeouts(struct loop *loop)
+{
+	const struct server_params *p = &loop->server->params;
+	uint64_t next, when;
+
+	next = expire(loop, &loop->handshakes, p->handshake_timeout, false, "handshake_timeout");
+	when = expire(loop, &loop->payloads, p->stall_timeout, false,
+		      "stall_timeout: a payload is not complete");
+	next = when < next ? when : next;
+	when = expire(loop, &loop->unread, p->stall_timeout, true,
+		      "stall_timeout: replies are not read");
+	return when < next ? when : next;
+}

@@ -1,0 +1,187 @@
+/*
+ * Connections and their requests. Everything belongs to the connection's loop and its thread, but for
+ * struct elv_conn, elv_request (the disk's lock) and the budget's waiter.
+ *
+ *                  handshake.c     receive.c                 turn.c         reply.c
+ *   socket ──> HANDSHAKE ──> scratch ──> requests ──> elevator, store ──> replies ──> socket
+ *
+ * A request is on one list at a time, linked by elv.link: the loop's free ones; in the elevator and on
+ * the ways to it and from it; its connection's replies; the loop's spent ones.
+ */
+#ifndef SERVER_NET_CONN_H
+#define SERVER_NET_CONN_H
+
+#include "server/nbd/handshake.h"
+#include "server/nbd/request.h"
+#include "server/net/loop.h"
+
+enum conn_state {
+	CONN_HANDSHAKE,
+	CONN_OPEN,
+	CONN_ENDING, /* is not read any more: what was received is finished and answered, then closed */
+	CONN_DEAD,   /* the socket is closed; it waits for its last request to come back */
+};
+
+enum {
+	CONN_MAX_UNSENT = 256,      /* replies that the socket does not take, before reading stops */
+	CONN_LARGE = 32 << 10,      /* from here on payloads are worth reading to their place */
+	CONN_SMALL_READ = 4 << 10,  /* bytes read behind such a payload */
+	CONN_BATCH = 128,           /* requests decoded before the budget is asked */
+};
+
+/* What a connection has only during the handshake. */
+struct conn_handshake {
+	struct nbd_handshake h;
+	struct nbd_out out;
+	size_t sent;                /* of out */
+	enum nbd_handshake_result result;
+	struct client_peer peer;
+};
+
+struct conn {
+	struct elv_conn elv;        /* the disk's lock, once attached */
+	struct budget_waiter waiter; /* the budget's lock, while it waits */
+
+	struct loop *loop;          /* constant */
+	int fd;                     /* -1: closed */
+	uint64_t serial;            /* constant; for the log */
+	struct conn_handshake *hs;  /* CONN_HANDSHAKE */
+	struct export *export;      /* a reference; NULL during the handshake, like these: */
+	struct client *client;      /* a reference */
+	struct loop_disk *disk;
+	struct nbd_export_limits limits;
+
+	enum conn_state state;
+	bool readable;              /* the socket may have something, a read has not said otherwise */
+	bool noticed;               /* libevent has said so, and nobody has looked since */
+	bool hung_up;               /* the other end sends no more: read until it says so */
+	bool waiting;               /* for budget */
+	bool reserved;              /* the first request of `rest` has its budget */
+	bool large;                 /* the last payload was: see CONN_LARGE */
+	bool disconnected;          /* DISC came: even if nobody reads replies, all is executed */
+	bool mute;                  /* nobody does: the socket is closed, the rest goes on */
+	bool attached;              /* elv_conn_open was done, elv_conn_close was not */
+	bool in_ready, in_replying, in_granted; /* the last: inbox_lock */
+	bool watches_write;
+
+	uint8_t head[NBD_REQUEST_SIZE]; /* an incomplete header */
+	uint8_t head_len;
+	uint8_t *rest;              /* received and not decoded, while parsing must stop */
+	size_t rest_len, rest_pos;
+	struct request *payload;    /* its payload is being received */
+	uint64_t payload_left;      /* bytes; of a refused request they are skipped */
+	uint64_t payload_since;     /* ns: when its header, or the connection, came */
+
+	struct elv_requests replies; /* unsent, the first maybe in part */
+	unsigned nreplies;
+	size_t sent;                /* bytes of the first one */
+	uint64_t unread_since;      /* ns: when the first one came first */
+
+	unsigned outstanding;       /* requests that exist */
+	struct event read_event, write_event;
+	TAILQ_ENTRY(conn) link;           /* the loop's conns */
+	TAILQ_ENTRY(conn) ready_link;
+	TAILQ_ENTRY(conn) reply_link;     /* replying */
+	TAILQ_ENTRY(conn) since_link;     /* handshakes or payloads */
+	TAILQ_ENTRY(conn) unread_link;
+	TAILQ_ENTRY(conn) granted_link;   /* in_granted: inbox_lock */
+	TAILQ_ENTRY(conn) closing_link;   /* of the loop_disk */
+};
+
+struct request {
+	struct elv_request elv;     /* first: a finished elv_request is cast to this */
+	struct conn *conn;
+	uint64_t cookie;
+	uint32_t length;            /* bytes of data, READ and WRITE */
+	uint32_t reserved;          /* bytes of budget */
+	uint32_t answer;            /* NBD_E*, once finished */
+	uint16_t command, flags;    /* NBD_CMD_* */
+	bool has_slot;              /* nr_requests: until it is executed */
+	bool invalid;               /* refused: it never sees an elevator */
+	bool unanswered;            /* spent without a reply */
+};
+
+static inline struct request *request_of(struct elv_request *rq)
+{
+	return (struct request *)rq;
+}
+
+/* --- conn.c --- */
+
+/* Take over an accepted socket; a is freed. On failure the socket is closed. */
+void conn_new(struct loop *loop, struct arrival *a);
+
+/*
+ * The handshake is over: join the export with this info, whose reference is taken. In `rest` are the
+ * first requests. False: the connection is dead.
+ */
+bool conn_start(struct conn *c, const struct nbd_export_info *info);
+
+/* The socket is to be looked at, or `rest` to be parsed, in this turn. */
+void conn_ready(struct conn *c);
+
+/* Do what conn_ready promised. */
+void conn_work(struct conn *c);
+
+/* Nothing more is read: finish, answer, close. */
+void conn_end(struct conn *c);
+
+/*
+ * The connection is gone: close the socket, withdraw what can be withdrawn. It is freed once its last
+ * request is back: at once, if there is none. why (a sentence, may be NULL) is for the log.
+ */
+void conn_kill(struct conn *c, const char *why);
+
+/* After its replies have been sent or requests were freed: is an ending one at its end, a dead one free? */
+void conn_settle(struct conn *c);
+
+/* May its socket be read? */
+bool conn_may_read(const struct conn *c);
+
+/* Has the other end closed both directions, or is the connection broken? Asks the kernel. */
+bool conn_peer_is_gone(const struct conn *c);
+
+/* The loop stops reading: LOOP_DRAIN. */
+void conn_drain(struct conn *c);
+
+/* Close those that took too long. Returns when the next one does, or ELV_NEVER. */
+uint64_t conn_timeouts(struct loop *loop);
+
+/* Requests; NULL for lack of memory. */
+struct request *request_new(struct conn *c);
+void request_free(struct request *r);
+
+/* Free the requests that a loop keeps for reuse. */
+void request_trim(struct loop *loop);
+
+/* --- handshake.c --- */
+
+int handshake_begin(struct conn *c, const struct client_peer *peer);
+void handshake_free(struct conn *c);
+
+/* Go on, with what is in the socket. */
+void handshake_work(struct conn *c);
+
+/* --- receive.c --- */
+
+/* Read the socket once and decode what came. */
+void conn_receive(struct conn *c);
+
+/* Decode what is in `rest`. */
+void conn_parse_rest(struct conn *c);
+
+/* Forget a request whose payload is incomplete. */
+void conn_drop_payload(struct conn *c);
+
+/* --- reply.c --- */
+
+/* A request is finished: its answer is set. To the connection's replies, or away with it. */
+void reply_add(struct request *r);
+
+/* Send as much as the socket takes. */
+void reply_send(struct conn *c);
+
+/* The connection is gone: nobody gets an answer. */
+void reply_drop_all(struct conn *c);
+
+#endif

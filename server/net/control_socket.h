@@ -1,0 +1,35 @@
+/*
+ * The control socket: a Unix socket of mode 0660 that carries the lines of server/control/control.h.
+ *
+ * It runs in loop 0's thread. Whoever connects is limited: CONTROL_CONNECTIONS of them, lines of
+ * COMMAND_LINE_MAX bytes, one line at a time, CONTROL_IDLE_S seconds without a line, and who does not
+ * read its answers is not read from.
+ */
+#ifndef SERVER_NET_CONTROL_SOCKET_H
+#define SERVER_NET_CONTROL_SOCKET_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct control_socket;
+struct service;
+
+enum { CONTROL_CONNECTIONS = 64, CONTROL_IDLE_S = 300 };
+
+/*
+ * Open it, and make it the given user's and group's (-1: as it is). Missing parents of the default
+ * path are made. 0, or a negative errno and a sentence in err. Main thread.
+ */
+int control_socket_open(struct service *s, const char *path, struct control_socket **out, char *err,
+			size_t errlen);
+
+/* Who the server is once it has given up its privileges; the socket's file goes to them. Main thread. */
+int control_socket_chown(struct control_socket *cs, uid_t uid, gid_t gid);
+
+/* Begin to accept, on loop 0's base. Main thread, before that thread runs. */
+int control_socket_start(struct control_socket *cs, uid_t uid, gid_t gid);
+
+/* Accept no more, drop all connections, remove the file. Loop 0's thread, or none. NULL is fine. */
+void control_socket_close(struct control_socket *cs);
+
+#endif

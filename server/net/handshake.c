@@ -1,0 +1,206 @@
+/* The socket's side of a handshake; the protocol is in server/nbd/handshake.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "server/net/conn.h"
+#include "server/net/log.h"
+#include "server/net/service.h"
+
+enum { READ_SIZE = 64 << 10 };
+
+/* ---- what the protocol asks about exports ---- */
+
+/* e's reference goes into info. */
+static void describe(struct export *e, struct nbd_export_info *info)
+{
+	const struct store_geometry *g = &e->store->geometry;
+	const char *description = e->settings.export.description;
+	struct nbd_capabilities caps = {
+		.read_only = e->settings.store.readonly || g->readonly,
+		.rotational = disk_rotational(e),
+		.trim = g->can_trim,
+		.write_zeroes = true,
+		.fast_zero = g->can_fast_zero,
+		.cache = g->can_cache,
+		.multi_conn = g->multi_conn,
+	};
+
+	info->limits = (struct nbd_export_limits){
+		.size = g->size,
+		.min_block = 1,
+		.flags = nbd_transmission_flags(&caps),
+	};
+	info->preferred_block = g->preferred;
+	info->name = e->name;
+	info->name_len = strlen(e->name);
+	info->description = description;
+	info->description_len = description ? strlen(description) : 0;
+	info->export = e;
+}
+
+static int find_export(void *ctx, const char *name, size_t len, enum nbd_find_purpose purpose,
+		       struct nbd_export_info *info, char *err, size_t errlen)
+{
+	struct conn *c = ctx;
+	struct export *e = export_find(c->loop->server, name, len);
+
+	(void)purpose;
+	if (!e) {
+		if (len)
+			snprintf(err, errlen, "there is no export '%.*s'", (int)(len < 200 ? len : 200), name);
+		else
+			snprintf(err, errlen, "there is no default export");
+		return -ENOENT;
+	}
+	describe(e, info);
+	return 0;
+}
+
+static int next_export(void *ctx, uint64_t *cursor, struct nbd_export_info *info, char *err,
+		       size_t errlen)
+{
+	struct conn *c = ctx;
+	struct export *e = export_next(c->loop->server, cursor);
+
+	(void)err;
+	(void)errlen;
+	if (!e)
+		return 0;
+	describe(e, info);
+	return 1;
+}
+
+static void put_export(void *ctx, void *export, enum nbd_find_purpose purpose)
+{
+	(void)ctx;
+	(void)purpose;
+	export_put(export);
+}
+
+static const struct nbd_exports_ops exports_ops = {
+	.find = find_export,
+	.next = next_export,
+	.put = put_export,
+};
+
+/* ---- setting up ---- */
+
+int handshake_begin(struct conn *c, const struct client_peer *peer)
+{
+	struct conn_handshake *hs = calloc(1, sizeof(*hs));
+
+	if (!hs)
+		return -ENOMEM;
+	hs->peer = *peer;
+	hs->result = NBD_HANDSHAKE_NEED_MORE;
+	nbd_handshake_init(&hs->h, &exports_ops, c);
+	nbd_out_init(&hs->out);
+	c->hs = hs;
+	return nbd_handshake_greeting(&hs->h, &hs->out);
+}
+
+void handshake_free(struct conn *c)
+{
+	if (!c->hs)
+		return;
+	nbd_handshake_free(&c->hs->h);
+	nbd_out_free(&c->hs->out);
+	free(c->hs);
+	c->hs = NULL;
+}
+
+/* ---- at work ---- */
+
+/* 0 when all is sent; -EAGAIN: later, when the socket says so; or another error. */
+static int send_out(struct conn *c)
+{
+	struct conn_handshake *hs = c->hs;
+
+	while (hs->sent < hs->out.len) {
+		ssize_t n = send(c->fd, hs->out.data + hs->sent, hs->out.len - hs->sent, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			if (event_add(&c->write_event, NULL))
+				return -ENOMEM;
+			c->watches_write = true;
+			return -EAGAIN;
+		}
+		if (n < 0)
+			return -errno;
+		hs->sent += (size_t)n;
+	}
+	hs->out.len = hs->sent = 0;
+	return 0;
+}
+
+/* Keep n bytes, at most READ_SIZE of them, that were received and not taken. */
+static int keep(struct conn *c, const uint8_t *bytes, size_t n)
+{
+	uint8_t *rest = NULL;
+
+	if (n) {
+		rest = malloc(n);
+		if (!rest)
+			return -ENOMEM;
+		memcpy(rest, bytes, n);
+	}
+	free(c->rest);
+	c->rest = rest;
+	c->rest_len = n;
+	c->rest_pos = 0;
+	return 0;
+}
+
+/* Feed what is kept, or what the socket has. 0, -EAGAIN: there is nothing, or an error. */
+static int feed(struct conn *c)
+{
+	struct conn_handshake *hs = c->hs;
+	const uint8_t *in = c->rest;
+	size_t n = c->rest_len, taken;
+
+	if (!in && hs->result == NBD_HANDSHAKE_NEED_MORE) {
+		ssize_t got = recv(c->fd, c->loop->scratch, READ_SIZE, 0);
+
+		if (got < 0 && errno == EINTR)
+			return 0;
+		if (got < 0 && errno == EAGAIN)
+			c->readable = false;
+		if (got <= 0)
+			return got < 0 ? -errno : -ECONNRESET;
+		in = c->loop->scratch;
+		n = (size_t)got;
+	}
+	hs->result = nbd_handshake_feed(&hs->h, in, in ? n : 0, &taken, &hs->out);
+	return keep(c, in ? in + taken : NULL, in ? n - taken : 0);
+}
+
+void handshake_work(struct conn *c)
+{
+	struct nbd_export_info info;
+	int res;
+
+	for (;;) {
+		res = c->watches_write ? -EAGAIN : send_out(c);
+		if (res)
+			break;
+		if (c->hs->result == NBD_HANDSHAKE_CLOSE) {
+			conn_kill(c, nbd_handshake_reason(&c->hs->h));
+			return;
+		}
+		if (c->hs->result == NBD_HANDSHAKE_ENTER_TRANSMISSION) {
+			nbd_handshake_export(&c->hs->h, &info);
+			if (conn_start(c, &info))
+				conn_ready(c);
+			return;
+		}
+		res = feed(c);
+		if (res)
+			break;
+	}
+	if (res != -EAGAIN)
+		conn_kill(c, "the client is gone before the end of the handshake");
+}

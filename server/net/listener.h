@@ -1,0 +1,61 @@
+/*
+ * Listeners: TCP and Unix sockets on which connections come in. They are opened by the main thread
+ * before it gives up its privileges, and accept in loop 0's.
+ */
+#ifndef SERVER_NET_LISTENER_H
+#define SERVER_NET_LISTENER_H
+
+#include <event2/event_struct.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct loop;
+struct service;
+
+struct listener {
+	int fd;
+	char *path;          /* Unix: to be removed, if it is still ours (dev, ino) */
+	dev_t dev;
+	ino_t ino;
+	struct service *service;
+	struct event event;
+	bool accepting;
+	TAILQ_ENTRY(listener) link;
+};
+
+struct listeners {
+	TAILQ_HEAD(, listener) list;
+	struct event retry;  /* after descriptors ran out */
+	bool retrying;
+};
+
+void listeners_init(struct listeners *ls);
+
+/*
+ * Listen on "HOST:PORT" or "[ADDRESS]:PORT" (every address that HOST has). 0; -EINVAL: that is not one;
+ * else why it cannot be. optional: an address that this machine does not have is passed over.
+ */
+int listen_tcp(struct service *s, const char *where, bool optional, char *err, size_t errlen);
+
+/* Listen on a Unix socket. A stale one is replaced, a live one is -EADDRINUSE. */
+int listen_unix(struct service *s, const char *path, char *err, size_t errlen);
+
+/*
+ * Make a Unix socket that listens, with this mode; as above. Returns the descriptor or a negative
+ * errno.
+ */
+int unix_socket(const char *path, mode_t mode, char *err, size_t errlen);
+
+/* Begin to accept. Loop 0's base must exist; its thread need not. */
+int listeners_start(struct service *s);
+
+/* Close them all, remove the sockets' files. Loop 0's thread, or none. */
+void listeners_close(struct listeners *ls);
+
+/* Loop 0: go on accepting after a pause. */
+void listeners_resume(struct service *s);
+
+#endif

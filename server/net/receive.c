@@ -1,0 +1,407 @@
+/*
+ * From the socket to requests. One read takes what the socket holds, as far as the scratch buffer goes,
+ * and all complete requests in it are decoded, given their budget together, and queued for the turn.
+ *
+ * The data of a large write is read straight to its place, together with what follows it, as soon as
+ * its header has been seen. An incomplete header waits in the connection; what cannot be decoded
+ * for want of budget is moved out of the scratch buffer, into `rest`.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "server/net/conn.h"
+#include "server/net/log.h"
+
+/* What the elevator calls it. Only for commands that nbd_decode_request lets pass. */
+static enum elv_op op_of(uint16_t command)
+{
+	switch (command) {
+	case NBD_CMD_READ:
+		return ELV_READ;
+	case NBD_CMD_WRITE:
+		return ELV_WRITE;
+	case NBD_CMD_FLUSH:
+		return ELV_FLUSH;
+	case NBD_CMD_TRIM:
+		return ELV_TRIM;
+	case NBD_CMD_WRITE_ZEROES:
+		return ELV_ZERO;
+	default:
+		assert(command == NBD_CMD_CACHE);
+		return ELV_CACHE;
+	}
+}
+
+static unsigned flags_of(uint16_t flags)
+{
+	return (flags & NBD_CMD_FLAG_FUA ? ELV_FUA : 0) |
+	       (flags & NBD_CMD_FLAG_NO_HOLE ? ELV_NO_HOLE : 0) |
+	       (flags & NBD_CMD_FLAG_FAST_ZERO ? ELV_FAST_ZERO : 0);
+}
+
+static bool has_data(const struct nbd_request *rq)
+{
+	return rq->command == NBD_CMD_READ || rq->command == NBD_CMD_WRITE;
+}
+
+/* A decoded request that has no budget yet. */
+struct item {
+	struct nbd_request rq;
+	enum nbd_verdict verdict;
+	size_t at; /* of its header, in the bytes that are decoded */
+};
+
+/* ---- requests that are whole ---- */
+
+static void queue(struct conn *c, struct request *r)
+{
+	TAILQ_INSERT_TAIL(&c->disk->inserts, &r->elv, link);
+	loop_disk_busy(c->loop, c->disk);
+}
+
+/* Its payload is complete, or it has none. */
+static void arrived(struct conn *c, struct request *r)
+{
+	if (r->invalid)
+		reply_add(r);
+	else
+		queue(c, r);
+}
+
+static struct request *make(struct conn *c, const struct item *item, const struct budget_need *need)
+{
+	const struct nbd_request *rq = &item->rq;
+	struct request *r = request_new(c);
+
+	if (!r)
+		return NULL;
+	r->cookie = rq->cookie;
+	r->command = rq->command;
+	r->flags = rq->flags;
+	r->reserved = (uint32_t)need->bytes;
+	r->has_slot = true;
+	if (item->verdict == NBD_REQUEST_REPLY) {
+		r->invalid = true;
+		r->answer = rq->error;
+		r->elv.op = ELV_FLUSH; /* counts as a write, carries no data */
+		return r;
+	}
+	r->elv.op = op_of(rq->command);
+	r->elv.flags = flags_of(rq->flags);
+	r->elv.offset = rq->offset;
+	r->elv.length = rq->length;
+	if (has_data(rq)) {
+		r->elv.data = pool_get(&c->loop->pool, rq->length);
+		r->length = r->elv.data ? rq->length : 0;
+		if (!r->elv.data) {
+			/* Answered with an error; a write's payload is skipped. */
+			r->invalid = true;
+			r->answer = NBD_ENOMEM;
+		}
+	}
+	return r;
+}
+
+/* ---- payloads ---- */
+
+/* The payload of r follows and is not here yet. */
+static void expect_payload(struct conn *c, struct request *r, uint64_t left)
+{
+	c->payload = r;
+	c->payload_left = left;
+	c->payload_since = c->loop->now;
+	c->large = left >= CONN_LARGE;
+	TAILQ_INSERT_TAIL(&c->loop->payloads, c, since_link);
+}
+
+/* n more bytes of the payload are in their place, or skipped. */
+static void payload_came(struct conn *c, uint64_t n)
+{
+	struct request *r = c->payload;
+
+	c->payload_left -= n;
+	if (c->payload_left)
+		return;
+	c->payload = NULL;
+	TAILQ_REMOVE(&c->loop->payloads, c, since_link);
+	arrived(c, r);
+}
+
+void conn_drop_payload(struct conn *c)
+{
+	struct request *r = c->payload;
+
+	c->head_len = 0;
+	if (!r)
+		return;
+	c->payload = NULL;
+	TAILQ_REMOVE(&c->loop->payloads, c, since_link);
+	r->unanswered = true;
+	TAILQ_INSERT_TAIL(&c->loop->spent, &r->elv, link);
+	c->loop->again = true; /* the turn gives back what it held */
+}
+
+/* Where the missing bytes belong. */
+static char *payload_place(const struct conn *c)
+{
+	return c->payload->elv.data + (c->payload->length - c->payload_left);
+}
+
+/* Take what there is of an expected payload from in; returns how much. */
+static size_t take_payload(struct conn *c, const uint8_t *in, size_t len)
+{
+	size_t n = len < c->payload_left ? len : (size_t)c->payload_left;
+
+	if (!c->payload->invalid)
+		memcpy(payload_place(c), in, n);
+	payload_came(c, n);
+	return n;
+}
+
+/* ---- decoding ---- */
+
+/*
+ * Decode headers from in[0 .. len - 1], up to n of them or up to one whose payload is not here, or that
+ * ends the conversation. Returns how many; *end: where the next one would be.
+ */
+static unsigned decode(struct conn *c, const uint8_t *in, size_t len, struct item *item,
+		       struct budget_need *need, unsigned n, size_t *end)
+{
+	size_t at = 0;
+	unsigned i;
+
+	for (i = 0; i < n && len - at >= NBD_REQUEST_SIZE; i++) {
+		struct nbd_request *rq = &item[i].rq;
+
+		item[i].at = at;
+		item[i].verdict = nbd_decode_request(in + at, &c->limits, rq);
+		if (item[i].verdict == NBD_REQUEST_CLOSE || item[i].verdict == NBD_REQUEST_DISCONNECT)
+			break;
+		need[i].bytes = 0;
+		need[i].dir = ELV_DIR_WRITE;
+		if (item[i].verdict == NBD_REQUEST_OK) {
+			need[i].dir = elv_dir(op_of(rq->command));
+			if (has_data(rq))
+				need[i].bytes = ((uint64_t)rq->length + POOL_ALIGN - 1) &
+						~(uint64_t)(POOL_ALIGN - 1);
+		}
+		at += NBD_REQUEST_SIZE;
+		if (rq->payload > len - at) {
+			at = len;
+			i++;
+			break;
+		}
+		at += rq->payload;
+	}
+	*end = at;
+	return i;
+}
+
+/* Budget for n requests; returns how many got it. If not all, the connection waits. */
+static unsigned reserve(struct conn *c, const struct budget_need *need, unsigned n)
+{
+	unsigned has = c->reserved && n ? 1 : 0;
+
+	if (has) {
+		assert(need[0].bytes == c->waiter.need.bytes && need[0].dir == c->waiter.need.dir);
+		c->reserved = false;
+	}
+	if (n > has)
+		has += budget_take(&c->client->budget, need + has, n - has, &c->waiter);
+	c->waiting = has < n;
+	return has;
+}
+
+/* Give back what was reserved for requests that cannot be made. */
+static void unreserve(struct conn *c, const struct budget_need *need, unsigned n)
+{
+	struct budget_account *a = &c->client->budget;
+
+	budget_lock(a->budget);
+	for (unsigned i = 0; i < n; i++) {
+		budget_slot(a, need[i].dir);
+		budget_end(a, need[i].bytes, BUDGET_WITHDRAWN);
+	}
+	budget_unlock(a->budget);
+}
+
+/*
+ * A request with its budget; in[0 .. len - 1] is what is here behind its header. False: there is no
+ * memory for it.
+ */
+static bool begin(struct conn *c, const struct item *item, const struct budget_need *need,
+		  const uint8_t *in, size_t len)
+{
+	struct request *r = make(c, item, need);
+	uint32_t payload = item->rq.payload;
+
+	if (!r)
+		return false;
+	/* Here a read that is in memory could be answered, past the elevator. */
+	if (payload <= len) {
+		if (payload && !r->invalid)
+			memcpy(r->elv.data, in, payload);
+		arrived(c, r);
+		return true;
+	}
+	expect_payload(c, r, payload);
+	take_payload(c, in, len);
+	return true;
+}
+
+/* What comes after the last request of a batch that is none. True: stop here. */
+static bool ends(struct conn *c, const struct item *item)
+{
+	if (item->verdict == NBD_REQUEST_DISCONNECT) {
+		c->disconnected = true;
+		if (c->state == CONN_OPEN)
+			conn_end(c);
+		return true;
+	}
+	if (item->verdict == NBD_REQUEST_CLOSE) {
+		conn_kill(c, item->rq.reason);
+		return true;
+	}
+	return false;
+}
+
+/* Decode from in. Returns how many bytes were used; all that are whole requests, unless it waits. */
+static size_t parse(struct conn *c, const uint8_t *in, size_t len)
+{
+	struct item item[CONN_BATCH];
+	struct budget_need need[CONN_BATCH];
+	size_t used = 0;
+
+	if (c->payload)
+		used = take_payload(c, in, len);
+	while (len - used >= NBD_REQUEST_SIZE) {
+		const uint8_t *at = in + used;
+		size_t end;
+		unsigned n = decode(c, at, len - used, item, need, CONN_BATCH, &end), got;
+
+		got = n ? reserve(c, need, n) : 0;
+		for (unsigned i = 0; i < got; i++) {
+			const uint8_t *body = at + item[i].at + NBD_REQUEST_SIZE;
+
+			if (begin(c, &item[i], &need[i], body, (size_t)(in + len - body)))
+				continue;
+			unreserve(c, need + i, got - i);
+			conn_kill(c, "out of memory");
+			return len;
+		}
+		if (got < n)
+			return used + item[got].at;
+		used += end;
+		if (n < CONN_BATCH && len - used >= NBD_REQUEST_SIZE && ends(c, &item[n]))
+			return len;
+	}
+	return used;
+}
+
+/* Decode; keep what is left over. in may be in c->rest. */
+static void parse_and_keep(struct conn *c, const uint8_t *in, size_t len)
+{
+	size_t used = parse(c, in, len);
+	uint8_t *old = c->rest;
+
+	if (c->state == CONN_DEAD) /* rest is gone with it */
+		return;
+	c->rest = NULL;
+	in += used;
+	len -= used;
+	if (c->waiting) {
+		c->rest = malloc(len);
+		if (c->rest)
+			memcpy(c->rest, in, len);
+		c->rest_len = len;
+	} else if (c->state == CONN_OPEN) {
+		assert(len < NBD_REQUEST_SIZE);
+		memcpy(c->head, in, len);
+		c->head_len = (uint8_t)len;
+	} else {
+		conn_drop_payload(c);
+	}
+	free(old);
+	if (c->waiting && !c->rest)
+		conn_kill(c, "out of memory");
+}
+
+void conn_parse_rest(struct conn *c)
+{
+	parse_and_keep(c, c->rest, c->rest_len);
+}
+
+/* ---- the socket ---- */
+
+/* The other end sends no more. */
+static void at_end_of_file(struct conn *c)
+{
+	if (conn_peer_is_gone(c)) {
+		conn_kill(c, "the client is gone");
+		return;
+	}
+	/* It may still want its answers: a send will tell, or the socket when it is reset. */
+	conn_end(c);
+}
+
+static void read_failed(struct conn *c, int error)
+{
+	if (error == EAGAIN) {
+		c->readable = false;
+		return;
+	}
+	if (error != EINTR)
+		conn_kill(c, strerror(error));
+	else
+		conn_ready(c);
+}
+
+void conn_receive(struct conn *c)
+{
+	uint8_t *scratch = c->loop->scratch;
+	size_t room = LOOP_SCRATCH, direct = 0, want;
+	struct iovec iov[2];
+	int niov = 0;
+	ssize_t n;
+
+	if (c->payload && !c->payload->invalid) {
+		direct = (size_t)c->payload_left;
+		iov[niov++] = (struct iovec){ payload_place(c), direct };
+	} else if (c->head_len) {
+		memcpy(scratch, c->head, c->head_len);
+	}
+	if (c->large)
+		room = CONN_SMALL_READ;
+	iov[niov++] = (struct iovec){ scratch + c->head_len, room - c->head_len };
+	want = direct + room - c->head_len;
+	n = readv(c->fd, iov, niov);
+	if (n < 0) {
+		read_failed(c, errno);
+		return;
+	}
+	if (!n) {
+		at_end_of_file(c);
+		return;
+	}
+	/* A stream that gave less than was asked for is empty; what comes later is a new event. */
+	if ((size_t)n == want || c->hung_up)
+		conn_ready(c);
+	else
+		c->readable = false;
+	if (direct) {
+		size_t got = (size_t)n < direct ? (size_t)n : direct;
+
+		payload_came(c, got);
+		n -= (ssize_t)got;
+		if (!n)
+			return;
+	}
+	c->large = false;
+	n += c->head_len;
+	c->head_len = 0;
+	parse_and_keep(c, scratch, (size_t)n);
+}

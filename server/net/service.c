@@ -1,0 +1,537 @@
+#include "server/net/service.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/control/commands.h"
+#include "server/net/conn.h"
+#include "server/net/control_socket.h"
+#include "server/net/log.h"
+
+static const uint64_t second = 1000000000;
+
+static uint64_t monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * second + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- for the loops ---- */
+
+void service_thread_started(struct service *s, int result, const char *err)
+{
+	pthread_mutex_lock(&s->start_lock);
+	s->start_done = true;
+	s->start_result = result;
+	if (result)
+		snprintf(s->start_error, sizeof(s->start_error), "%s", err);
+	pthread_cond_signal(&s->start_cond);
+	pthread_mutex_unlock(&s->start_lock);
+}
+
+int service_wait_started(struct service *s, char *err, size_t errlen)
+{
+	int res;
+
+	pthread_mutex_lock(&s->start_lock);
+	while (!s->start_done)
+		pthread_cond_wait(&s->start_cond, &s->start_lock);
+	s->start_done = false;
+	res = s->start_result;
+	if (res)
+		snprintf(err, errlen, "%s", s->start_error);
+	pthread_mutex_unlock(&s->start_lock);
+	return res;
+}
+
+void service_connection_gone(struct loop *loop)
+{
+	static const uint64_t one = 1;
+	struct service *s = loop->service;
+	unsigned before;
+
+	atomic_fetch_sub_explicit(&loop->load, 1, memory_order_relaxed);
+	before = atomic_fetch_sub(&s->server.connections, 1);
+	if (atomic_exchange(&s->accept_paused, false))
+		loop_give_orders(&s->loops[0], LOOP_ACCEPT);
+	if (before == 1 && atomic_load(&s->draining) && write(s->gone_fd, &one, sizeof(one)) < 0)
+		log_error("cannot wake the main thread: %s", strerror(errno));
+}
+
+void service_stop_listening(struct service *s)
+{
+	listeners_close(&s->listeners);
+	control_socket_close(s->control);
+	s->control = NULL;
+}
+
+void service_accept_again(struct service *s)
+{
+	listeners_resume(s);
+}
+
+void service_kick(struct service *s)
+{
+	struct loop *loop = &s->loops[0];
+	struct disk *d;
+
+	pthread_mutex_lock(&s->server.lock);
+	TAILQ_FOREACH(d, &s->server.disks, link) {
+		struct loop_disk *ld = loop_disk(loop, d);
+
+		if (ld)
+			loop_disk_busy(loop, ld);
+	}
+	pthread_mutex_unlock(&s->server.lock);
+}
+
+/* ---- start ---- */
+
+static void request_stop(void *ctx)
+{
+	(void)ctx;
+	kill(getpid(), SIGTERM);
+}
+
+int service_init(struct service *s, const struct server_params *params, const char *local_port)
+{
+	sigset_t set;
+	int res;
+
+	memset(s, 0, sizeof(*s));
+	s->local_port = local_port;
+	s->signal_fd = s->gone_fd = -1;
+	listeners_init(&s->listeners);
+	pthread_mutex_init(&s->start_lock, NULL);
+	pthread_cond_init(&s->start_cond, NULL);
+	res = server_init(&s->server, params);
+	if (res)
+		return res;
+	s->server.stop = request_stop;
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->gone_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return s->signal_fd < 0 || s->gone_fd < 0 ? -errno : 0;
+}
+
+/* As many descriptors as may be had: one a connection, and some. */
+static void raise_limits(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur == r.rlim_max)
+		return;
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r))
+		log_debug("cannot raise the limit of open files: %s", strerror(errno));
+}
+
+static int listen_local(struct service *s, const char *port, char *err, size_t errlen)
+{
+	char where[64];
+	int res;
+
+	snprintf(where, sizeof(where), "127.0.0.1:%.8s", port);
+	res = listen_tcp(s, where, false, err, errlen);
+	if (res)
+		return res;
+	snprintf(where, sizeof(where), "[::1]:%.8s", port);
+	return listen_tcp(s, where, true, err, errlen);
+}
+
+static enum service_status open_sockets(struct service *s, char *err, size_t errlen)
+{
+	const struct server_params *p = &s->server.params;
+	int res = 0;
+
+	for (char **where = p->listen; where && *where && !res; where++)
+		res = listen_tcp(s, *where, false, err, errlen);
+	for (char **path = p->unix_sockets; path && *path && !res; path++)
+		res = listen_unix(s, *path, err, errlen);
+	if (!res && (s->local_port || (!p->listen && !p->unix_sockets)))
+		res = listen_local(s, s->local_port ? s->local_port : "10809", err, errlen);
+	if (!res)
+		return SERVICE_STOPPED;
+	return res == -EINVAL ? SERVICE_MISUSED : SERVICE_BROKEN;
+}
+
+/* The folder of the default control socket, if it is not there. Its parent must be. */
+static void make_folder_of(const char *path)
+{
+	char folder[256];
+	char *slash;
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	slash = strrchr(folder, '/');
+	if (!slash || slash == folder)
+		return;
+	*slash = '\0';
+	if (mkdir(folder, 0755) && errno != EEXIST)
+		log_debug("cannot make %s: %s", folder, strerror(errno));
+}
+
+static enum service_status open_control(struct service *s, char *err, size_t errlen)
+{
+	const char *path = s->server.params.control;
+	bool explicit = path && *path;
+	char buf[256];
+	int res;
+
+	if (!explicit) {
+		res = command_socket_path(0, buf, sizeof(buf));
+		path = buf;
+		if (!res)
+			make_folder_of(path);
+		else
+			snprintf(err, errlen, "there is no place for it");
+	} else {
+		res = 0;
+	}
+	if (!res)
+		res = control_socket_open(s, path, &s->control, err, errlen);
+	if (!res)
+		return SERVICE_STOPPED;
+	if (explicit) {
+		char why[TUNABLE_ERR_MAX];
+
+		snprintf(why, sizeof(why), "%s", err);
+		snprintf(err, errlen, "control socket: %.400s", why);
+		return res == -EINVAL || res == -ENAMETOOLONG ? SERVICE_MISUSED : SERVICE_BROKEN;
+	}
+	log_warning("no control socket: %s", err);
+	return SERVICE_STOPPED;
+}
+
+/* A whole number, for --user 1000. */
+static bool is_number(const char *text, unsigned long *n)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*n = strtoul(text, &end, 10);
+	return !*end && !errno && *n < UINT32_MAX;
+}
+
+/* Whom to become. */
+struct identity_wanted {
+	const char *name; /* for the groups; NULL: a number that has no name */
+	uid_t uid;
+	gid_t gid;
+	bool change;
+};
+
+static enum service_status find_identity(struct service *s, struct identity_wanted *w, char *err,
+					 size_t errlen)
+{
+	const char *user = s->server.params.user, *group = s->server.params.group;
+	struct passwd *pw = NULL;
+	struct group *gr;
+	unsigned long n;
+
+	*w = (struct identity_wanted){ .uid = getuid(), .gid = getgid() };
+	if (user && *user) {
+		pw = getpwnam(user);
+		if (!pw && is_number(user, &n))
+			pw = getpwuid((uid_t)n);
+		if (!pw && !is_number(user, &n)) {
+			snprintf(err, errlen, "there is no user '%s'", user);
+			return SERVICE_MISUSED;
+		}
+		w->uid = pw ? pw->pw_uid : (uid_t)n;
+		w->gid = pw ? pw->pw_gid : (gid_t)n;
+		w->name = pw ? pw->pw_name : NULL;
+		w->change = true;
+	}
+	if (group && *group) {
+		gr = getgrnam(group);
+		if (!gr && !is_number(group, &n)) {
+			snprintf(err, errlen, "there is no group '%s'", group);
+			return SERVICE_MISUSED;
+		}
+		w->gid = gr ? gr->gr_gid : (gid_t)n;
+		w->change = true;
+	}
+	return SERVICE_STOPPED;
+}
+
+/* Images and sockets are open: the rest needs no privileges. */
+static enum service_status become(struct service *s, char *err, size_t errlen)
+{
+	struct identity_wanted w;
+	enum service_status status = find_identity(s, &w, err, errlen);
+	int res = 0;
+
+	if (status)
+		return status;
+	if (!w.change)
+		return SERVICE_STOPPED;
+	if (s->control)
+		res = control_socket_chown(s->control, w.uid, w.gid);
+	if (!res && getuid() == 0)
+		res = (w.name ? initgroups(w.name, w.gid) : setgroups(1, &w.gid)) ? -errno : 0;
+	if (!res)
+		res = setresgid(w.gid, w.gid, w.gid) || setresuid(w.uid, w.uid, w.uid) ? -errno : 0;
+	if (!res)
+		return SERVICE_STOPPED;
+	snprintf(err, errlen, "cannot become user %u, group %u: %s", (unsigned)w.uid, (unsigned)w.gid,
+		 strerror(-res));
+	return SERVICE_BROKEN;
+}
+
+static enum service_status write_pid(struct service *s, char *err, size_t errlen)
+{
+	const char *path = s->server.params.pid_file;
+	FILE *f;
+	bool ok;
+
+	if (!path || !*path)
+		return SERVICE_STOPPED;
+	f = fopen(path, "we");
+	ok = f && fprintf(f, "%d\n", getpid()) > 0;
+	if (f && fclose(f))
+		ok = false;
+	if (ok)
+		return SERVICE_STOPPED;
+	snprintf(err, errlen, "cannot write %s: %s", path, strerror(errno));
+	return SERVICE_BROKEN;
+}
+
+static unsigned count_threads(const struct server_params *p)
+{
+	cpu_set_t set;
+
+	if (p->threads != TUNABLE_AUTO)
+		return (unsigned)p->threads;
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1;
+	return (unsigned)CPU_COUNT(&set);
+}
+
+static bool any_wants_ring(struct service *s)
+{
+	struct export *e;
+
+	TAILQ_FOREACH(e, &s->server.exports, link)
+		if (e->settings.store.aio != STORE_AIO_THREADS)
+			return true;
+	return false;
+}
+
+static int start_loops(struct service *s, char *err, size_t errlen)
+{
+	unsigned n = count_threads(&s->server.params), started;
+	int res = 0;
+
+	s->want_ring = any_wants_ring(s);
+	s->loops = calloc(n, sizeof(*s->loops));
+	if (!s->loops) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	s->nloops = n;
+	for (unsigned i = 0; i < n; i++) {
+		res = loop_init(&s->loops[i], s, i, err, errlen);
+		if (res) {
+			s->nloops = i + 1; /* to be freed */
+			return res;
+		}
+	}
+	if (!res && (listeners_start(s) ||
+		     (s->control && control_socket_start(s->control, geteuid(), getegid())))) {
+		snprintf(err, errlen, "cannot watch the sockets");
+		res = -ENOMEM;
+	}
+	for (started = 0; started < n && !res; started++)
+		res = loop_start(&s->loops[started], err, errlen);
+	if (!res) {
+		s->server.threads = n;
+		return 0;
+	}
+	for (unsigned i = 0; i + 1 < started; i++) {
+		loop_give_orders(&s->loops[i], LOOP_QUIT);
+		loop_join(&s->loops[i]);
+	}
+	return res;
+}
+
+enum service_status service_start(struct service *s, char *err, size_t errlen)
+{
+	enum service_status status;
+
+	raise_limits();
+	status = open_sockets(s, err, errlen);
+	if (!status)
+		status = open_control(s, err, errlen);
+	if (!status)
+		status = write_pid(s, err, errlen);
+	if (!status)
+		status = become(s, err, errlen);
+	if (!status && start_loops(s, err, errlen))
+		status = SERVICE_BROKEN;
+	return status;
+}
+
+/* ---- running and stopping ---- */
+
+/* Until the time `until` (ELV_NEVER: without end): SIGTERM, SIGINT: true. False: fd, or the time. */
+static bool wait_for_stop(struct service *s, int fd, uint64_t until)
+{
+	struct signalfd_siginfo info;
+
+	for (;;) {
+		struct pollfd p[2] = { { .fd = s->signal_fd, .events = POLLIN },
+				       { .fd = fd, .events = POLLIN } };
+		uint64_t now = monotonic();
+		int ms = -1;
+
+		if (until != ELV_NEVER)
+			ms = until <= now ? 0 : (int)((until - now) / 1000000 + 1);
+		if (poll(p, 2, ms) == 0 || p[1].revents)
+			return false;
+		if (read(s->signal_fd, &info, sizeof(info)) != sizeof(info))
+			continue;
+		if (info.ssi_signo != SIGHUP)
+			return true;
+		log_info("there is no configuration file to load again");
+	}
+}
+
+/* Everything received is to be finished; true if it was in time. */
+static bool drain(struct service *s, uint64_t until)
+{
+	atomic_store(&s->draining, true);
+	for (unsigned i = 0; i < s->nloops; i++)
+		loop_give_orders(&s->loops[i], LOOP_DRAIN);
+	if (!atomic_load(&s->server.connections))
+		return true;
+	if (wait_for_stop(s, s->gone_fd, until))
+		log_warning("told to stop again: not waiting any longer");
+	else if (!atomic_load(&s->server.connections))
+		return true;
+	else
+		log_warning("%u connections were not finished within drain_timeout",
+			    atomic_load(&s->server.connections));
+	return false;
+}
+
+static void *flush_all(void *arg)
+{
+	struct service *s = arg;
+	struct export *e;
+
+	TAILQ_FOREACH(e, &s->server.exports, link) {
+		struct elv_io io = { .store = &e->store->elv, .op = ELV_FLUSH };
+
+		if (e->store->geometry.readonly)
+			continue;
+		store_run(e->store, &io);
+		if (io.result < 0)
+			log_error("export '%s': flush: %s", e->name, strerror((int)-io.result));
+	}
+	return NULL;
+}
+
+/* True if it was in time. */
+static bool flush(struct service *s, uint64_t until)
+{
+	uint64_t now = monotonic();
+	struct timespec ts;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, flush_all, s)) {
+		flush_all(s);
+		return true;
+	}
+	if (until < now + second / 10)
+		until = now + second / 10;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec += (time_t)((until - now) / second);
+	ts.tv_nsec += (long)((until - now) % second);
+	if (ts.tv_nsec >= (long)second) {
+		ts.tv_sec++;
+		ts.tv_nsec -= (long)second;
+	}
+	if (!pthread_timedjoin_np(thread, NULL, &ts))
+		return true;
+	log_warning("flushing was not finished within drain_timeout");
+	return false;
+}
+
+static void remove_files(struct service *s)
+{
+	const char *pid_file = s->server.params.pid_file;
+
+	service_stop_listening(s);
+	if (pid_file && *pid_file && unlink(pid_file) && errno != ENOENT)
+		log_debug("cannot remove %s: %s", pid_file, strerror(errno));
+}
+
+enum service_status service_run(struct service *s)
+{
+	uint64_t until;
+	bool in_time;
+
+	sd_notify(0, "READY=1");
+	fprintf(stderr, "liftd: ready\n");
+	wait_for_stop(s, -1, ELV_NEVER);
+	sd_notify(0, "STOPPING=1");
+	log_info("stopping");
+	until = monotonic() + s->server.params.drain_timeout;
+	in_time = drain(s, until);
+	if (in_time) {
+		for (unsigned i = 0; i < s->nloops; i++)
+			loop_give_orders(&s->loops[i], LOOP_QUIT);
+		for (unsigned i = 0; i < s->nloops; i++)
+			loop_join(&s->loops[i]);
+	}
+	if (!flush(s, until))
+		in_time = false;
+	if (!in_time) {
+		/* Threads are at work that nobody can stop: leave, with what they use in place. */
+		const char *pid_file = s->server.params.pid_file;
+
+		if (pid_file && *pid_file)
+			unlink(pid_file);
+		fflush(NULL);
+		_exit(SERVICE_STOPPED);
+	}
+	return SERVICE_STOPPED;
+}
+
+void service_exit(struct service *s)
+{
+	remove_files(s);
+	for (unsigned i = 0; i < s->nloops; i++)
+		loop_exit(&s->loops[i]);
+	free(s->loops);
+	server_exit(&s->server);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	if (s->gone_fd >= 0)
+		close(s->gone_fd);
+	pthread_mutex_destroy(&s->start_lock);
+	pthread_cond_destroy(&s->start_cond);
+}

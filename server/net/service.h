@@ -1,0 +1,85 @@
+/*
+ * The server as it runs: exports, loops, listeners, the control socket, signals, and the order in
+ * which all of them start and stop.
+ *
+ * Only one at a time. All functions are the main thread's, unless said otherwise.
+ */
+#ifndef SERVER_NET_SERVICE_H
+#define SERVER_NET_SERVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "server/export/registry.h"
+#include "server/net/listener.h"
+#include "server/net/loop.h"
+
+struct control_socket;
+
+/* Exit statuses, as documented. */
+enum service_status {
+	SERVICE_STOPPED = 0,   /* as it was asked to */
+	SERVICE_BROKEN = 1,    /* something in the environment: image, port, socket, permission */
+	SERVICE_MISUSED = 2,   /* the fix is in the command line or the configuration */
+};
+
+struct service {
+	struct server server;
+	struct loop *loops;
+	unsigned nloops;
+	bool want_ring;
+
+	struct listeners listeners;            /* loop 0's thread, once it runs */
+	struct control_socket *control;        /* loop 0's thread, once it runs; NULL: none */
+
+	const char *local_port;
+	int signal_fd;
+	int gone_fd;                           /* readable: the last connection has gone, while draining */
+	atomic_bool draining;
+	atomic_bool accept_paused;
+	unsigned next_loop;                    /* loop 0: where the next connection goes */
+
+	pthread_mutex_t start_lock;            /* of the following: a thread reports its start */
+	pthread_cond_t start_cond;
+	bool start_done;
+	int start_result;
+	char start_error[TUNABLE_ERR_MAX];
+};
+
+/*
+ * Everything empty; signals that matter are blocked from here on. local_port: the port to listen on at
+ * 127.0.0.1 and, where there is one, ::1; NULL: the usual one if the params name no socket, else none.
+ * 0, or -ENOMEM and the like.
+ */
+int service_init(struct service *s, const struct server_params *params, const char *local_port);
+
+/*
+ * The exports and rules are there: open sockets, give up privileges, start the threads. 0, or an
+ * exit status with a sentence in err.
+ */
+enum service_status service_start(struct service *s, char *err, size_t errlen);
+
+/* Serve until asked to stop, then stop in an orderly way. Returns the exit status. */
+enum service_status service_run(struct service *s);
+
+/* Free everything. After a failed start as well. */
+void service_exit(struct service *s);
+
+/* --- for the loops --- */
+
+/* A thread: its start came out like this. */
+void service_thread_started(struct service *s, int result, const char *err);
+int service_wait_started(struct service *s, char *err, size_t errlen);
+
+/* Any loop: one of its connections was freed. */
+void service_connection_gone(struct loop *loop);
+
+/* Loop 0: no more connections; and: there is room for them again. */
+void service_stop_listening(struct service *s);
+void service_accept_again(struct service *s);
+
+/* Loop 0: settings were changed, so that elevators may want to dispatch. */
+void service_kick(struct service *s);
+
+#endif

@@ -345,9 +345,7 @@ static struct elv_request *nearest(const struct cfq *q, struct cfq_kind *k)
 	struct tree_node *behind = ahead ? tree_prev(ahead) : NULL;
 
 	if (!ahead) {
-		behind = tree_first(&k->sort);
-		while (behind && tree_next(behind))
-			behind = tree_next(behind);
+		behind = tree_last(&k->sort);
 		if (behind && distance(q, sort_entry(behind)) == UINT64_MAX)
 			behind = tree_first(&k->sort);
 		return sort_entry(behind);

@@ -11,8 +11,8 @@
 
 enum {
 	HISTOGRAM_STEPS = 16,  /* linear steps in an octave */
-	HISTOGRAM_SHIFT = 10,  /* values are counted in units of 2^10 ns, about a microsecond */
-	HISTOGRAM_OCTAVES = 29,
+	HISTOGRAM_SHIFT = 6,   /* values are counted in units of 2^6 ns */
+	HISTOGRAM_OCTAVES = 33,
 	HISTOGRAM_BUCKETS = HISTOGRAM_STEPS * HISTOGRAM_OCTAVES,
 };
 

@@ -187,6 +187,15 @@ struct tree_node *tree_prev(const struct tree_node *node)
 	return node->parent;
 }
 
+struct tree_node *tree_last(const struct tree *t)
+{
+	struct tree_node *n = t->root;
+
+	while (n && n->right)
+		n = n->right;
+	return n;
+}
+
 struct tree_node *tree_lower_bound(struct tree *t, uint64_t key)
 {
 	struct tree_node *n = t->root, *found = NULL;

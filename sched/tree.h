@@ -57,6 +57,9 @@ static inline struct tree_node *tree_first(const struct tree *t)
 	return t->first;
 }
 
+/* The largest key, or NULL. O(log n). */
+struct tree_node *tree_last(const struct tree *t);
+
 static inline bool tree_empty(const struct tree *t)
 {
 	return !t->root;

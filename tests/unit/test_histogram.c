@@ -34,6 +34,8 @@ START_TEST(test_error)
 		uint64_t ns = 1000 + (sim_random(&r) >> (22 + sim_below(&r, 34)));
 		double error = (double)reported(ns) / (double)ns - 1;
 
+		if (ns > 3600 * 1000000000ULL)
+			continue;
 		if (error < 0)
 			error = -error;
 		if (error > worst)

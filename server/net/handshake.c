@@ -19,7 +19,7 @@ static void describe(struct export *e, struct nbd_export_info *info)
 	const char *description = e->settings.export.description;
 	struct nbd_capabilities caps = {
 		.read_only = e->settings.store.readonly || g->readonly,
-		.rotational = disk_rotational(e),
+		.rotational = false, /* clients would sort, too; here is the elevator for that */
 		.trim = g->can_trim,
 		.write_zeroes = true,
 		.fast_zero = g->can_fast_zero,

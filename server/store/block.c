@@ -109,6 +109,24 @@ static bool parse_dev(const char *text, dev_t *dev)
 	return true;
 }
 
+/*
+ * Is it the disk of a virtual machine? Those say "rotating" unless the administrator of the host
+ * thought of it, and lie on an array or a flash disk more often than on a spindle of their own.
+ */
+static bool is_virtual_disk(const char *dir)
+{
+	static const char *const vendors[] = { "QEMU", "VMware", "Msft", "VBOX" };
+	char vendor[32] = "";
+
+	if (strstr(dir, "/virtio") || strstr(dir, "/vbd-"))
+		return true;
+	read_line(dir, "device/vendor", vendor, sizeof(vendor));
+	for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++)
+		if (!strncmp(vendor, vendors[i], strlen(vendors[i])))
+			return true;
+	return false;
+}
+
 static bool describe_device(const char *sys, dev_t dev, struct block_info *out)
 {
 	char dir[PATH_MAX], text[32];
@@ -117,7 +135,7 @@ static bool describe_device(const char *sys, dev_t dev, struct block_info *out)
 		return false;
 	to_whole_disk(dir);
 	/* Mappings pass on what the devices below are like. */
-	out->rotational = read_number(dir, "queue/rotational");
+	out->rotational = read_number(dir, "queue/rotational") && !is_virtual_disk(dir);
 	out->logical = read_number(dir, "queue/logical_block_size");
 	out->physical = read_number(dir, "queue/physical_block_size");
 	out->optimal = read_number(dir, "queue/optimal_io_size");

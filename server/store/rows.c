@@ -72,7 +72,8 @@ const struct tunable store_rows[] = {
 		"large as the image: seeks, rotation and transfer take their time." },
 	{ .name = "rotational", .kind = TUNABLE_BOOL, .can_be_auto = true, .dflt = TUNABLE_AUTO,
 	  START(rotational), .help = "whether the disk below rotates",
-	  .paragraph = "auto asks the kernel; virtual machines often misreport it." },
+	  .paragraph = "auto asks the kernel, but takes the disks of virtual machines for non-rotating: "
+		"they say that they rotate unless told otherwise." },
 	{ .name = "dirty_bytes", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .max = MANY,
 	  .dflt = 64 << 20, RUNTIME(dirty_bytes),
 	  .help = "buffered writes run in the loop's thread below this much unwritten data",

@@ -34,7 +34,7 @@ tunables = {
     'max_queue_age': lambda: random.choice((0, 1, 10, 10000)), 'deadline.fifo_batch': lambda: random.randint(1, 32),
     'deadline.read_expire': lambda: random.randint(0, 500), 'deadline.writes_starved': lambda: random.randint(1, 4),
     'deadline.front_merges': lambda: random.randint(0, 1), 'cfq.quantum': lambda: random.randint(1, 16),
-    'cfq.slice_idle': lambda: random.randint(0, 10), 'rotational': lambda: random.choice(('0', '1')),
+    'cfq.slice_idle': lambda: random.randint(0, 10),
 }
 due = time.monotonic()
 while not stop:

@@ -39,7 +39,10 @@ static inline int attach_loop(const char *file, const char *options, char *loop)
 	return fd;
 }
 
-/* Mount a memory file system at `where` in a mount namespace of this process's own. */
+/*
+ * Mount a memory file system at `where` in a mount namespace of this process's own; end it with
+ * umount2(where, MNT_DETACH).
+ */
 static inline bool private_mount(const char *type, const char *where, const char *options)
 {
 	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||

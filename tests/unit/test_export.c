@@ -39,7 +39,8 @@ static int try_open(const char *name, const struct setting *set, size_t n, struc
 	struct setting all[16] = { { "path", "null:" }, { "size", "1M" }, { "name", name } };
 	int res;
 
-	memcpy(all + 3, set, n * sizeof(*set));
+	for (size_t i = 0; i < n; i++)
+		all[3 + i] = set[i];
 	ck_assert_int_eq(export_settings_init(&st), 0);
 	res = export_settings_set(&st, all, n + 3, &why);
 	ck_assert_msg(!res, "%s", why.text);

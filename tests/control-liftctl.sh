@@ -66,6 +66,7 @@ refuses 2 "no command given" "$lift"
 refuses 2 "unknown command 'lsit'" "$lift" lsit
 refuses 2 "unknown option '--sock-et'" "$lift" --sock-et x list
 refuses 2 "socket needs a value" "$lift" --socket
+refuses 2 "socket needs the path" "$lift" --socket "" list
 refuses 2 "no number of seconds" "$lift" --timeout 0 list
 refuses 2 "usage: liftctl get EXPORT NAME" "$lift" get a
 refuses 2 "'b' is not NAME=VALUE" "$lift" set a b

@@ -267,6 +267,8 @@ static int read_options(int argc, char **argv, struct options *opt, bool *done)
 	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
+			if (!*optarg)
+				return usage("%s needs the path of a socket", "--socket");
 			opt->socket = optarg;
 			break;
 		case 'j':

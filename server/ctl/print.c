@@ -160,12 +160,17 @@ static enum part part_of(const char *name, const json_t *o)
 	return json_is_true(json_object_get(o, "runtime")) ? PART_RUNTIME : PART_START;
 }
 
-/* What a setting allows, without its unit, which has a column. */
+/* What a setting allows, without its unit, which has a column, and without a limit that is none. */
 static void put_allowed(struct table *t, const json_t *o)
 {
-	const char *allowed = text(o, "allowed"), *unit = text(o, "unit");
+	const char *allowed = text(o, "allowed"), *unit = text(o, "unit"), *dots;
 	size_t n = strlen(allowed), u = strlen(unit);
 
+	dots = strstr(allowed, "..");
+	if (dots && number(o, "max") > UINT64_C(1) << 60) {
+		table_cell(t, "%.*s or more", (int)(dots - allowed), allowed);
+		return;
+	}
 	if (u && n > u && !strcmp(allowed + n - u, unit) && allowed[n - u - 1] == ' ')
 		n -= u + 1;
 	table_cell(t, "%.*s", (int)n, allowed);
@@ -189,8 +194,8 @@ static int print_show(const struct command_call *call, const json_t *r, char *er
 	printf("%s on %s, scheduler %s, I/O by %s\n", text(r, "path"), text(r, "device"),
 	       text(r, "scheduler"), text(r, "aio"));
 	if (json_is_true(json_object_get(r, "buffered")))
-		printf("This export is buffered: the kernel decides when and in which order\n"
-		       "written data goes to the disk. cache=none gives control to the scheduler.\n");
+		printf("This export is buffered: the kernel decides when and in which order data\n"
+		       "goes to the disk. cache=none gives the scheduler control over writes.\n");
 	putchar('\n');
 	for (enum part part = 0; part < PARTS; part++) {
 		bool any = false;

@@ -373,13 +373,14 @@ END_TEST
 
 START_TEST(test_shutdown)
 {
+	static const char result[] = "\"result\":{}";
 	static const char line[] = "{\"jsonrpc\":\"2.0\",\"method\":\"server.shutdown\",\"id\":1}";
 	static const char quiet[] = "{\"jsonrpc\":\"2.0\",\"method\":\"server.shutdown\"}";
 	struct control_reply reply;
 
 	control_handle(&control, &owner, line, strlen(line), &reply);
 	ck_assert(reply.stop);
-	ck_assert_ptr_nonnull(strstr(reply.text, "\"result\":{}"));
+	ck_assert_ptr_nonnull(memmem(reply.text, reply.len, result, strlen(result)));
 	free(reply.text);
 	control_handle(&control, &owner, quiet, strlen(quiet), &reply);
 	ck_assert(reply.stop);

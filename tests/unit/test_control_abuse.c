@@ -161,8 +161,8 @@ START_TEST(test_too_long)
 	struct control_reply reply;
 
 	control_too_long(&reply);
-	ck_assert_ptr_nonnull(strstr(reply.text, "-32700"));
-	ck_assert_ptr_nonnull(strstr(reply.text, "1048576"));
+	ck_assert_ptr_nonnull(memmem(reply.text, reply.len, "-32700", 6));
+	ck_assert_ptr_nonnull(memmem(reply.text, reply.len, "1048576", 7));
 	ck_assert(!reply.stop);
 	free(reply.text);
 }
@@ -247,7 +247,7 @@ static const char *const pieces[] = {
 	"'scheduler':'noop'", "0", "K",
 };
 
-enum { FUZZ_ROOM = 1024, FUZZ_LINES = 30000 };
+enum { FUZZ_ROOM = 1024, FUZZ_LINES = 10000 };
 
 static size_t insert(char *line, size_t len, const char *what, size_t n)
 {

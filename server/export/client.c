@@ -320,8 +320,10 @@ void client_rates(const struct client *c, uint64_t now, uint64_t *iops, uint64_t
 	uint64_t requests, bytes, ns = now - c->sample[1].at;
 
 	*iops = *bytes_per_s = 0;
-	if (!c->refs || !ns)
+	if (!c->refs)
 		return;
+	if (ns < second) /* of a young account a few requests would look like many */
+		ns = second;
 	client_done(c, &requests, &bytes);
 	*iops = (uint64_t)((double)(requests - c->sample[1].requests) * 1e9 / (double)ns);
 	*bytes_per_s = (uint64_t)((double)(bytes - c->sample[1].bytes) * 1e9 / (double)ns);

@@ -392,6 +392,8 @@ static json_t *parse_line(struct call *call, const char *line, size_t len)
 	if (!root && json_error_code(&error) == json_error_invalid_utf8)
 		call_fail(call, CONTROL_NO_JSON, "not JSON: not UTF-8 at byte %d of the line",
 			  error.position);
+	else if (!root && json_error_code(&error) == json_error_out_of_memory)
+		call_fail(call, CONTROL_INTERNAL, "out of memory");
 	else if (!root)
 		call_fail(call, CONTROL_NO_JSON, "not JSON: %s (byte %d of the line)", error.text,
 			  error.position);
@@ -407,6 +409,7 @@ static void answer(struct call *call, json_t *id, struct control_reply *out)
 	char *text = NULL;
 	size_t len;
 
+	call->no_memory = false;
 	call_put(call, root, "jsonrpc", json_string("2.0"));
 	call_put(call, root, "id", id ? json_incref(id) : json_null());
 	if (call->code) {
@@ -420,7 +423,7 @@ static void answer(struct call *call, json_t *id, struct control_reply *out)
 		call_put(call, root, "result", json_incref(call->result));
 	}
 	/* One byte for the newline: measured first, then written into a buffer of our own. */
-	len = root ? json_dumpb(root, NULL, 0, JSON_COMPACT) : 0;
+	len = call->no_memory ? 0 : json_dumpb(root, NULL, 0, JSON_COMPACT);
 	if (len)
 		text = malloc(len + 1);
 	if (text && json_dumpb(root, text, len, JSON_COMPACT) == len) {

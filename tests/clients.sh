@@ -75,10 +75,10 @@ verify()
 	local ios=4000
 	[[ $disk != hdd7200 ]] || ios=150
 	fio --name=v --ioengine=nbd --uri="$URI" --rw=randrw --bs=4k --iodepth=16 --size=$((size / 2)) \
-		--number_ios=$ios --verify=crc32c --verify_fatal=1 --verify_backlog=64 --randrepeat=0 --output="$tmp/fio" \
+		--number_ios=$ios --verify=crc32c --verify_fatal=1 --verify_state_save=0 --verify_backlog=64 --randrepeat=0 --output="$tmp/fio" \
 		>/dev/null 2>&1 || { tail -n 30 "$tmp/fio"; fail "$row: fio verify"; }
 	fio --name=s --ioengine=nbd --uri="$URI" --rw=write --bs=64k --iodepth=8 --offset=$((size / 2)) \
-		--size=$((size / 8)) --verify=crc32c --do_verify=1 --verify_fatal=1 --output="$tmp/fio" \
+		--size=$((size / 8)) --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 --output="$tmp/fio" \
 		>/dev/null 2>&1 || { tail -n 30 "$tmp/fio"; fail "$row: fio sequential verify"; }
 }
 

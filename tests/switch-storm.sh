@@ -51,7 +51,7 @@ PY
 load()
 {
 	fio --name="c$1" --ioengine=nbd --uri="$URI" --rw=randrw --bs=4k --iodepth=16 --offset=$((size / 4 * $1)) \
-		--size=$((size / 4)) --loops=1000 --verify=crc32c --verify_fatal=1 --verify_backlog=256 --randseed=$1 \
+		--size=$((size / 4)) --loops=1000 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --verify_backlog=256 --randseed=$1 \
 		--runtime=$seconds --output="$tmp/fio$1" >/dev/null 2>&1
 }
 

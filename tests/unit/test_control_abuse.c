@@ -140,7 +140,9 @@ START_TEST(test_long_lines)
 		{ "{" RPC "'method':'client.set','params':{'set':{'weight':1},'id':'", "\xc3\xa4",
 		  "'}}", -32002, "no client" },
 	};
-	size_t size = 10 << 20, middle = strlen(lines[_i].middle), begin = strlen(lines[_i].begin);
+	/* Those that the parser has to read are shorter, but still beyond what the socket takes. */
+	size_t size = lines[_i].code == -32700 ? 10 << 20 : 2 << 20;
+	size_t begin = strlen(lines[_i].begin), middle = strlen(lines[_i].middle);
 	char *line = malloc(size + 64);
 	size_t used;
 
@@ -336,12 +338,12 @@ static void *failing_malloc(size_t size)
 }
 
 /*
- * Every allocation of the JSON library in turn fails, but for those of its parser, which does not
- * survive it (jansson 2.14): there is a whole answer, an error or none, and the next call works.
+ * An allocation of the JSON library fails, each in turn and later some: there is a whole answer, an
+ * error or none, and the next call works. Not those of its parser: jansson 2.14 does not survive it.
  */
 START_TEST(test_no_memory)
 {
-	unsigned answers = 0, errors = 0, n, parser;
+	unsigned calls = 0, answers = 0, errors = 0, n, parser;
 	size_t len = strlen(good[_i]);
 	char line[256];
 
@@ -355,8 +357,9 @@ START_TEST(test_no_memory)
 	do {
 		struct control_reply reply;
 
+		calls++;
 		allocations = 0;
-		fail_at = ++n;
+		fail_at = n += 1 + (n - parser) / 32;
 		control_handle(&control, &root, line, len, &reply);
 		fail_at = 0;
 		if (reply.text) {
@@ -375,7 +378,7 @@ START_TEST(test_no_memory)
 	/* All but the last call lacked something; some of them could still say so. */
 	if (strstr(good[_i], "'id'")) {
 		ck_assert_uint_gt(errors, 0);
-		ck_assert_uint_gt(n - parser, answers);
+		ck_assert_uint_gt(calls, answers);
 	}
 	json_decref(result_of("export.list", ""));
 }

@@ -143,8 +143,11 @@ static int add_client(struct command_line *c, char *text)
 	if (equals)
 		*equals = '\0';
 	dot = strrchr(text, '.');
-	if (!equals || !dot || dot == text + strlen("client:"))
-		return complain("option 'client:...': expected client:MATCH.NAME=VALUE");
+	if (!equals || !dot || dot == text + strlen("client:")) {
+		if (equals)
+			*equals = '=';
+		return complain("option '%s': expected client:MATCH.NAME=VALUE", text);
+	}
 	*dot = '\0';
 	if (c->nclient == MAX_SETTINGS)
 		return complain("more than %d options for clients", MAX_SETTINGS);
@@ -349,7 +352,7 @@ static bool is_no_image(const char *path)
 {
 	struct stat st;
 
-	if (!strcmp(path, "null:"))
+	if (!*path || !strcmp(path, "null:"))
 		return false;
 	if (stat(path, &st))
 		return true;

@@ -339,7 +339,7 @@ static void *failing_malloc(size_t size)
 
 /*
  * An allocation of the JSON library fails, each in turn and later some: there is a whole answer, an
- * error or none, and the next call works. Not those of its parser: jansson 2.14 does not survive it.
+ * error or none, and the next call works. Not those of its parser, which dies of it (jansson 2.14).
  */
 START_TEST(test_no_memory)
 {

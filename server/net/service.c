@@ -364,12 +364,11 @@ static int start_loops(struct service *s, char *err, size_t errlen)
 		snprintf(err, errlen, "cannot watch the sockets");
 		res = -ENOMEM;
 	}
+	s->server.threads = n; /* before a loop can read it */
 	for (started = 0; started < n && !res; started++)
 		res = loop_start(&s->loops[started], err, errlen);
-	if (!res) {
-		s->server.threads = n;
+	if (!res)
 		return 0;
-	}
 	for (unsigned i = 0; i + 1 < started; i++) {
 		loop_give_orders(&s->loops[i], LOOP_QUIT);
 		loop_join(&s->loops[i]);

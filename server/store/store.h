@@ -182,9 +182,10 @@ void store_get_stats(const struct store *s, struct store_stats *out);
 int store_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole);
 
 /*
- * The fault store with a volatile cache loses power: what was neither flushed nor written with
- * FUA since is reverted, wholly or (seed decides block by block) in part, in the image below. Only
- * while no io is in flight. -ENOTSUP for other stores.
+ * The fault store loses power, and gets it back: with fault_volatile, what was neither flushed nor
+ * written with FUA is gone, all of it (seed 0) or about half of the blocks, as seed decides. Ios
+ * succeed again after fault_crash_at. Only while no io is in flight. 0, or a negative errno:
+ * -ENOTSUP for other stores.
  */
 int store_crash(struct store *s, uint64_t seed);
 

@@ -379,10 +379,11 @@ static void settle(struct vcache *c, bool fails)
 	for (b = first_from(c, 0); b; b = next) {
 		next = next_block(b);
 		clear(&b->before);
-		if (b->in_flush && !fails)
+		if (b->in_flush && !fails) {
 			forget(c, b);
-		else if (b->in_flush)
-			b->lost = true;
+			continue;
+		}
+		b->lost |= b->in_flush;
 		b->in_flush = false;
 	}
 }

@@ -107,7 +107,7 @@ static int try_nop(struct io_uring *ring)
 }
 
 /* A ring with the best flags that the kernel knows. 0 or a negative errno. */
-static int make_ring(struct io_uring *ring, unsigned sq_entries, unsigned cq_entries)
+static int make_ring(struct io_uring *ring, const struct lane_config *config)
 {
 	static const unsigned flags[] = {
 		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
@@ -120,11 +120,11 @@ static int make_ring(struct io_uring *ring, unsigned sq_entries, unsigned cq_ent
 	struct io_uring_params p;
 	int r = -EINVAL;
 
-	for (size_t i = 0; r == -EINVAL && i < sizeof(flags) / sizeof(flags[0]); i++) {
+	for (size_t i = config->age; r == -EINVAL && i < sizeof(flags) / sizeof(flags[0]); i++) {
 		memset(&p, 0, sizeof(p));
 		p.flags = flags[i] | IORING_SETUP_CQSIZE;
-		p.cq_entries = cq_entries;
-		r = io_uring_queue_init_params(sq_entries, ring, &p);
+		p.cq_entries = config->cq_entries;
+		r = io_uring_queue_init_params(config->sq_entries, ring, &p);
 	}
 	if (r)
 		return r;
@@ -139,9 +139,10 @@ static int probe_error;
 
 static void probe(void)
 {
+	static const struct lane_config small = { 4, 8, 0 };
 	struct io_uring ring;
 
-	probe_error = make_ring(&ring, 4, 8);
+	probe_error = make_ring(&ring, &small);
 	if (!probe_error)
 		io_uring_queue_exit(&ring);
 }
@@ -168,8 +169,8 @@ bool lane_ring_possible(char *err, size_t errlen)
 
 /* ---- opening and closing ---- */
 
-int lane_open_sized(struct lane **out, bool want_ring, unsigned sq_entries, unsigned cq_entries,
-		    char *err, size_t errlen)
+int lane_open_config(struct lane **out, bool want_ring, const struct lane_config *config, char *err,
+		     size_t errlen)
 {
 	struct lane *lane = aligned_alloc(64, sizeof(*lane));
 	int r;
@@ -190,7 +191,7 @@ int lane_open_sized(struct lane **out, bool want_ring, unsigned sq_entries, unsi
 		store_fail(err, errlen, r, "no worker thread: %s", strerror(-r));
 		goto close_fd;
 	}
-	if (want_ring && lane_ring_possible(NULL, 0) && !make_ring(&lane->ring, sq_entries, cq_entries)) {
+	if (want_ring && lane_ring_possible(NULL, 0) && !make_ring(&lane->ring, config)) {
 		/* From now on the descriptor tells about it: the probe above must not. */
 		if (io_uring_register_eventfd(&lane->ring, lane->fd) == 0) {
 			io_uring_register_ring_fd(&lane->ring); /* saves a look-up; may fail */
@@ -212,7 +213,9 @@ free_lane:
 
 int lane_open(struct lane **out, bool want_ring, char *err, size_t errlen)
 {
-	return lane_open_sized(out, want_ring, SQ_ENTRIES, CQ_ENTRIES, err, errlen);
+	static const struct lane_config config = { SQ_ENTRIES, CQ_ENTRIES, 0 };
+
+	return lane_open_config(out, want_ring, &config, err, errlen);
 }
 
 void lane_close(struct lane *lane)

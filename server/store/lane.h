@@ -65,8 +65,13 @@ unsigned lane_batch(const struct lane *lane);
  */
 bool lane_take_inline(struct lane *lane, uint64_t bytes);
 
-/* As lane_open, with the ring's sizes; for tests of what happens when it is full. */
-int lane_open_sized(struct lane **out, bool want_ring, unsigned sq_entries, unsigned cq_entries,
-		    char *err, size_t errlen);
+/* What a ring is made like. age: 0 for what the newest kernels have, 1 and 2 for older ones. */
+struct lane_config {
+	unsigned sq_entries, cq_entries, age;
+};
+
+/* As lane_open, with a ring of a certain kind; for tests. */
+int lane_open_config(struct lane **out, bool want_ring, const struct lane_config *config, char *err,
+		     size_t errlen);
 
 #endif

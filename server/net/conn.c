@@ -98,9 +98,10 @@ static void on_write(evutil_socket_t fd, short what, void *arg)
 
 bool conn_peer_is_gone(const struct conn *c)
 {
-	struct pollfd p = { .fd = c->fd };
+	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
+	short gone = POLLHUP | POLLERR | POLLNVAL | (c->half_closes ? 0 : POLLRDHUP);
 
-	return poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR | POLLNVAL);
+	return c->fd < 0 || (poll(&p, 1, 0) == 1 && p.revents & gone);
 }
 
 /* ---- from the first byte to the export ---- */
@@ -121,6 +122,7 @@ static struct conn *conn_alloc(struct loop *loop, struct arrival *a)
 	c->loop = loop;
 	c->fd = a->fd;
 	c->serial = a->peer.serial;
+	c->half_closes = a->peer.kind == PEER_UNIX;
 	c->state = CONN_HANDSHAKE;
 	c->payload_since = loop->now;
 	TAILQ_INIT(&c->replies);
@@ -195,18 +197,20 @@ bool conn_may_read(const struct conn *c)
 	return c->state == CONN_OPEN && !c->rest && !c->waiting && c->nreplies < CONN_MAX_UNSENT;
 }
 
-/* Something happened at a socket that is not to be read: is anybody left there? */
-static void look_for_peer(struct conn *c)
+/*
+ * Something happened at the socket. If the other end has gone, what it had sent and nobody has read yet
+ * was never received: that of a client which was killed could come after what the next one writes.
+ * Unless it ends with DISC: then it is to be carried out.
+ */
+static bool look_for_peer(struct conn *c)
 {
 	c->noticed = false;
-	if (c->fd < 0 || !conn_peer_is_gone(c))
-		return;
-	if (!c->disconnected) {
-		conn_kill(c, "the client is gone");
-		return;
-	}
-	c->mute = true;
-	reply_drop_all(c);
+	if (c->disconnected || c->says_disc || (conn_may_read(c) && !c->hung_up) || !conn_peer_is_gone(c))
+		return true;
+	if (c->state == CONN_OPEN && conn_last_words(c))
+		return true;
+	conn_kill(c, "the client is gone");
+	return false;
 }
 
 void conn_work(struct conn *c)
@@ -217,18 +221,16 @@ void conn_work(struct conn *c)
 		handshake_work(c);
 		return;
 	}
+	if (c->noticed && !look_for_peer(c))
+		return;
 	if (c->waiting && budget_accept(&c->waiter)) {
 		c->waiting = false;
 		c->reserved = true;
 	}
 	if (c->rest && !c->waiting && c->nreplies < CONN_MAX_UNSENT)
 		conn_parse_rest(c);
-	if (conn_may_read(c)) {
-		if (c->readable)
-			conn_receive(c);
-	} else if (c->noticed && c->state != CONN_DEAD) {
-		look_for_peer(c);
-	}
+	if (conn_may_read(c) && c->readable)
+		conn_receive(c);
 	if (c->state != CONN_DEAD)
 		conn_settle(c);
 }

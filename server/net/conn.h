@@ -59,6 +59,8 @@ struct conn {
 	bool reserved;              /* the first request of `rest` has its budget */
 	bool large;                 /* the last payload was: see CONN_LARGE */
 	bool disconnected;          /* DISC came: even if nobody reads replies, all is executed */
+	bool says_disc;             /* it is in `rest`, and the other end has gone */
+	bool half_closes;           /* constant: Unix, where a half-closed socket is not one that is gone */
 	bool mute;                  /* nobody does: the socket is closed, the rest goes on */
 	bool attached;              /* elv_conn_open was done, elv_conn_close was not */
 	bool in_ready, in_replying, in_granted; /* the last: inbox_lock */
@@ -67,7 +69,7 @@ struct conn {
 	uint8_t head[NBD_REQUEST_SIZE]; /* an incomplete header */
 	uint8_t head_len;
 	uint8_t *rest;              /* received and not decoded, while parsing must stop */
-	size_t rest_len, rest_pos;
+	size_t rest_len;
 	struct request *payload;    /* its payload is being received */
 	uint64_t payload_left;      /* bytes; of a refused request they are skipped */
 	uint64_t payload_since;     /* ns: when its header, or the connection, came */
@@ -78,6 +80,8 @@ struct conn {
 	uint64_t unread_since;      /* ns: when the first one came first */
 
 	unsigned outstanding;       /* requests that exist */
+	uint64_t looked;            /* the visit (struct loop) in which it was looked at */
+	bool gone;                  /* and what was found */
 	struct event read_event, write_event;
 	TAILQ_ENTRY(conn) link;           /* the loop's conns */
 	TAILQ_ENTRY(conn) ready_link;
@@ -138,7 +142,10 @@ void conn_settle(struct conn *c);
 /* May its socket be read? */
 bool conn_may_read(const struct conn *c);
 
-/* Has the other end closed both directions, or is the connection broken? Asks the kernel. */
+/*
+ * Is the connection broken, or the other end closed? Asks the kernel. On TCP the end of what it sends
+ * counts as that: a client that was killed looks no different.
+ */
 bool conn_peer_is_gone(const struct conn *c);
 
 /* The loop stops reading: LOOP_DRAIN. */
@@ -166,6 +173,12 @@ void handshake_work(struct conn *c);
 
 /* Read the socket once and decode what came. */
 void conn_receive(struct conn *c);
+
+/*
+ * The other end is gone: move what it had sent, and nobody has read, to `rest`, if it ends with DISC.
+ * False: it does not.
+ */
+bool conn_last_words(struct conn *c);
 
 /* Decode what is in `rest`. */
 void conn_parse_rest(struct conn *c);

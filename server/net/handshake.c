@@ -151,7 +151,6 @@ static int keep(struct conn *c, const uint8_t *bytes, size_t n)
 	free(c->rest);
 	c->rest = rest;
 	c->rest_len = n;
-	c->rest_pos = 0;
 	return 0;
 }
 

@@ -85,6 +85,7 @@ struct loop {
 	bool draining, quit;
 	uint64_t last_work;      /* when there was something to do */
 
+	uint64_t visits;         /* to disks */
 	struct loop_disk **disks; /* by disk.index; NULL where not used so far */
 	unsigned ndisks;
 	struct loop_disks busy;

@@ -139,6 +139,7 @@ void conn_drop_payload(struct conn *c)
 	if (!r)
 		return;
 	c->payload = NULL;
+	c->payload_left = 0;
 	TAILQ_REMOVE(&c->loop->payloads, c, since_link);
 	r->unanswered = true;
 	TAILQ_INSERT_TAIL(&c->loop->spent, &r->elv, link);
@@ -340,12 +341,62 @@ void conn_parse_rest(struct conn *c)
 /* The other end sends no more. */
 static void at_end_of_file(struct conn *c)
 {
-	if (conn_peer_is_gone(c)) {
+	if (c->says_disc || (c->half_closes && !conn_peer_is_gone(c)))
+		conn_end(c);
+	else
 		conn_kill(c, "the client is gone");
-		return;
+}
+
+/* Is there a DISC in these bytes, where a request is expected? */
+static bool has_disc(const struct conn *c, const uint8_t *in, size_t len)
+{
+	uint64_t at = c->payload_left;
+
+	while (at + NBD_REQUEST_SIZE <= len) {
+		struct nbd_request rq;
+
+		switch (nbd_decode_request(in + at, &c->limits, &rq)) {
+		case NBD_REQUEST_DISCONNECT:
+			return true;
+		case NBD_REQUEST_CLOSE:
+			return false;
+		default:
+			at += NBD_REQUEST_SIZE + (uint64_t)rq.payload;
+		}
 	}
-	/* It may still want its answers: a send will tell, or the socket when it is reset. */
-	conn_end(c);
+	return false;
+}
+
+bool conn_last_words(struct conn *c)
+{
+	size_t len = c->rest ? c->rest_len : c->head_len, room = 0;
+	uint8_t *words = NULL, *more;
+	ssize_t n;
+
+	do {
+		if (len + 1 > room) {
+			room = 2 * room + LOOP_SCRATCH + len;
+			more = realloc(words, room);
+			if (!more)
+				break;
+			if (!words && len)
+				memcpy(more, c->rest ? c->rest : c->head, len);
+			words = more;
+		}
+		n = recv(c->fd, words + len, room - len, MSG_DONTWAIT);
+		len += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	if (!words || !has_disc(c, words, len)) {
+		free(words);
+		return false;
+	}
+	free(c->rest);
+	c->rest = words;
+	c->rest_len = len;
+	c->head_len = 0;
+	c->readable = false;
+	c->says_disc = true;
+	return true;
 }
 
 static void read_failed(struct conn *c, int error)
@@ -360,12 +411,26 @@ static void read_failed(struct conn *c, int error)
 		conn_ready(c);
 }
 
+/*
+ * A stream that gave less than was asked for is empty, and what comes later is a new event. But the
+ * event that was for these bytes may have been for the end behind them, too. If they are whole requests
+ * their replies will find out; else nothing would.
+ */
+static void look_again(struct conn *c, bool drained)
+{
+	if (drained && !c->hung_up && !c->payload && !c->head_len)
+		c->readable = false;
+	else
+		conn_ready(c);
+}
+
 void conn_receive(struct conn *c)
 {
 	uint8_t *scratch = c->loop->scratch;
 	size_t room = LOOP_SCRATCH, direct = 0, want;
 	struct iovec iov[2];
 	int niov = 0;
+	bool drained;
 	ssize_t n;
 
 	if (c->payload && !c->payload->invalid) {
@@ -387,21 +452,19 @@ void conn_receive(struct conn *c)
 		at_end_of_file(c);
 		return;
 	}
-	/* A stream that gave less than was asked for is empty; what comes later is a new event. */
-	if ((size_t)n == want || c->hung_up)
-		conn_ready(c);
-	else
-		c->readable = false;
+	drained = (size_t)n < want;
 	if (direct) {
 		size_t got = (size_t)n < direct ? (size_t)n : direct;
 
 		payload_came(c, got);
 		n -= (ssize_t)got;
-		if (!n)
-			return;
 	}
-	c->large = false;
-	n += c->head_len;
-	c->head_len = 0;
-	parse_and_keep(c, scratch, (size_t)n);
+	if (n) {
+		c->large = false;
+		n += c->head_len;
+		c->head_len = 0;
+		parse_and_keep(c, scratch, (size_t)n);
+	}
+	if (c->state != CONN_DEAD)
+		look_again(c, drained);
 }

@@ -138,7 +138,7 @@ static void advance(struct conn *c, size_t n)
 
 static void send_failed(struct conn *c, int error)
 {
-	if (!c->disconnected) {
+	if (!c->disconnected && !c->says_disc && (c->state != CONN_OPEN || !conn_last_words(c))) {
 		conn_kill(c, strerror(error));
 		return;
 	}
@@ -146,6 +146,7 @@ static void send_failed(struct conn *c, int error)
 	c->mute = true;
 	unwatch(c);
 	reply_drop_all(c);
+	conn_ready(c);
 }
 
 void reply_send(struct conn *c)

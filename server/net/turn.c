@@ -30,28 +30,77 @@ static void hand_back(struct loop *loop, struct elv_request *rq)
 		TAILQ_INSERT_TAIL(&loop->outbox[home->index], rq, link);
 }
 
-/* Everything there is to do at one disk, in one go under its lock. Ios to submit go onto out. */
-static void visit_disk(struct loop_disk *ld, struct elv_requests *done, struct elv_ios *out)
+/*
+ * May this request, which changes data, still be queued? Not if its client went away after it was read
+ * and before now, with the lock held: another one could already have written the same place since,
+ * believing that nothing of the first is left to come. Asked once a visit, and only where there is
+ * another connection.
+ */
+static bool came_too_late(struct loop *loop, struct conn *c)
+{
+	if (c->disconnected || c->says_disc || (c->export->connections < 2 && c->export->store->users < 2))
+		return false;
+	if (c->looked != loop->visits) {
+		c->looked = loop->visits;
+		c->gone = conn_peer_is_gone(c);
+	}
+	return c->gone;
+}
+
+/* What comes out of a visit: finished requests, requests that came too late, ios to submit. */
+struct outcome {
+	struct elv_requests done, late;
+	struct elv_ios out;
+};
+
+/* Everything there is to do at one disk, in one go under its lock. */
+static void visit_disk(struct loop *loop, struct loop_disk *ld, struct outcome *o)
 {
 	uint64_t now = disk_lock(ld->disk);
 	struct elv_request *rq;
 	struct conn *c;
 	struct elv_io *io;
 
+	loop->visits++;
 	while ((rq = TAILQ_FIRST(&ld->inserts))) {
 		TAILQ_REMOVE(&ld->inserts, rq, link);
-		elv_insert(rq, now);
+		if (elv_modifies(rq->op) && came_too_late(loop, request_of(rq)->conn))
+			TAILQ_INSERT_TAIL(&o->late, rq, link);
+		else
+			elv_insert(rq, now);
 	}
 	TAILQ_FOREACH(c, &ld->closing, closing_link) {
-		elv_conn_close(&c->elv, now, done);
+		elv_conn_close(&c->elv, now, &o->done);
 		c->export->connections--;
 	}
 	while ((io = TAILQ_FIRST(&ld->completed))) {
 		TAILQ_REMOVE(&ld->completed, io, link);
-		elv_complete(io, now, done);
+		elv_complete(io, now, &o->done);
 	}
-	elv_disk_dispatch(&ld->disk->elv, now, out, &ld->wake);
+	elv_disk_dispatch(&ld->disk->elv, now, &o->out, &ld->wake);
 	disk_unlock(ld->disk);
+}
+
+/* They go with their connection; or in after all, if it said DISC before it went. */
+static void treat_late(struct loop *loop, struct elv_requests *late)
+{
+	struct elv_request *rq;
+
+	while ((rq = TAILQ_FIRST(late))) {
+		struct conn *c = request_of(rq)->conn;
+
+		TAILQ_REMOVE(late, rq, link);
+		if (c->state != CONN_DEAD && !c->says_disc &&
+		    (c->state != CONN_OPEN || !conn_last_words(c)))
+			conn_kill(c, "the client is gone");
+		if (c->state == CONN_DEAD) {
+			reply_add(request_of(rq));
+			continue;
+		}
+		TAILQ_INSERT_TAIL(&c->disk->inserts, rq, link);
+		loop_disk_busy(loop, c->disk);
+		conn_ready(c);
+	}
 }
 
 /* Connections that were just closed in their elevator. */
@@ -86,8 +135,8 @@ static void reap(struct loop *loop)
 /* Once around: all busy disks, the stores. Returns how many requests were finished. */
 static unsigned run_disks(struct loop *loop)
 {
-	struct elv_requests done = TAILQ_HEAD_INITIALIZER(done);
-	struct elv_ios out = TAILQ_HEAD_INITIALIZER(out);
+	struct outcome o = { TAILQ_HEAD_INITIALIZER(o.done), TAILQ_HEAD_INITIALIZER(o.late),
+			     TAILQ_HEAD_INITIALIZER(o.out) };
 	struct loop_disk *ld;
 	struct elv_request *rq;
 	unsigned n = 0;
@@ -95,16 +144,17 @@ static unsigned run_disks(struct loop *loop)
 	while ((ld = TAILQ_FIRST(&loop->busy))) {
 		TAILQ_REMOVE(&loop->busy, ld, link);
 		ld->busy = false;
-		visit_disk(ld, &done, &out);
+		visit_disk(loop, ld, &o);
 		closed(ld);
 	}
-	while ((rq = TAILQ_FIRST(&done))) {
-		TAILQ_REMOVE(&done, rq, link);
+	treat_late(loop, &o.late);
+	while ((rq = TAILQ_FIRST(&o.done))) {
+		TAILQ_REMOVE(&o.done, rq, link);
 		hand_back(loop, rq);
 		n++;
 	}
-	if (!TAILQ_EMPTY(&out)) {
-		lane_submit(loop->lane, &out);
+	if (!TAILQ_EMPTY(&o.out)) {
+		lane_submit(loop->lane, &o.out);
 		reap(loop);
 	}
 	return n;

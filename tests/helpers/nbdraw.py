@@ -125,5 +125,10 @@ class Control:
         return self.call('stats.get', **({'export': export} if export else {}))
 
 
+def brief(stats):
+    """The counters alone."""
+    return {k: v for k, v in stats.items() if isinstance(v, int)}
+
+
 def descriptors(pid):
     return len(os.listdir(f'/proc/{pid}/fd'))

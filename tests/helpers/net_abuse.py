@@ -1,0 +1,225 @@
+"""What net-abuse.sh sends: UNIX-SOCKET HOST:PORT CONTROL-SOCKET PID"""
+import random, sys, threading, time
+from nbdraw import *
+
+unix, tcp, ctl, pid = sys.argv[1:]
+random.seed(5)
+control = Control(ctl)
+
+# ---- the neighbour: whatever happens to others, its data is right and it is never cut off ----
+stop = threading.Event()
+trouble = []
+rounds = 0
+
+def neighbour():
+    global rounds
+    try:
+        c = Client(unix).go('disk')
+        while not stop.is_set():
+            data = bytes([rounds & 255]) * 4096
+            at = 32 << 20 | (rounds % 64) << 12
+            assert c.write(at, data) == 0
+            assert c.read(at, 4096) == data
+            rounds += 1
+        c.send(request(DISC, 0))
+        assert c.closed()
+    except Exception as e:
+        trouble.append(repr(e))
+
+def settled():
+    """All that the bad clients held is given back."""
+    end = time.monotonic() + 20
+    while True:
+        s = control.stats()
+        # the neighbour itself holds one request at a time
+        if s['connections'] == 1 and s['requests_held'] <= 1 and s['bytes_held'] <= 4096 and \
+           s['requests_received'] == s['requests_answered'] + s['requests_withdrawn'] + s['requests_held']:
+            return
+        assert time.monotonic() < end, brief(s)
+        time.sleep(0.02)
+
+thread = threading.Thread(target=neighbour, daemon=True)
+thread.start()
+settled()
+base = descriptors(pid)
+both = (unix, tcp)
+
+def check(what):
+    settled()
+    assert descriptors(pid) == base, (what, descriptors(pid), base)
+    assert not trouble, (what, trouble)
+    print('ok', what)
+
+# ---- the handshake ----
+for where in both:
+    for n in (0, 1, 3, 4, 5, 19, 20, 100):        # cut off anywhere
+        for reset in (False, True):
+            c = Client(where)
+            c.recv(18)
+            c.send((b'\0\0\0\3' + option(7, b'\0\0\0\4disk\0\0') * 4)[:n])
+            c.close(reset)
+check('handshakes cut off')
+
+for where in both:
+    for i in range(30):                             # noise
+        c = Client(where)
+        c.recv(18)
+        try:
+            c.send(random.randbytes(random.randrange(1, 3000)))
+        except ConnectionError:
+            pass
+        c.close(i % 2 == 0)
+check('random bytes in a handshake')
+
+c = Client(unix)
+c.greet()
+c.send(b'IHAVEOPT' + struct.pack('>II', 3, 0xffffffff))  # 4 GiB of option
+assert c.closed()
+c.close()
+check('an absurd option')
+
+for where in both:                                  # silent, or trickling a handshake
+    c = Client(where)
+    c.recv(18)
+    began = time.monotonic()
+    assert c.closed()
+    assert 0.8 < time.monotonic() - began < 8
+    c.close()
+c = Client(unix)
+c.recv(18)
+began = time.monotonic()
+try:
+    for byte in b'\0\0\0\3' + option(7, b'\0' * 200):
+        c.send(bytes([byte]))
+        time.sleep(0.05)
+    assert False, 'a trickled handshake was not stopped'
+except ConnectionError:
+    assert time.monotonic() - began > 0.8
+c.close()
+check('handshake_timeout')
+
+# ---- requests ----
+for where in both:
+    for i in range(30):
+        c = Client(where).go('disk')
+        try:
+            c.send(random.randbytes(random.randrange(1, 100000)))
+        except ConnectionError:
+            pass
+        c.close(i % 2 == 0)
+    c = Client(where).go('disk')                    # out of step after a good request
+    c.send(request(READ, 1, 0, 512) + request(READ, 2, 0, 512, magic=0x25609514) + request(READ, 3, 0, 512))
+    assert c.closed()
+    c.close()
+check('random bytes as requests')
+
+whole = request(WRITE, 9, 4096, data=b'w' * 70000)
+for where in both:
+    for n in (1, 27, 28, 29, 4096, 65536, 70027):   # cut off, or reset, anywhere
+        for reset in (False, True):
+            c = Client(where).go('disk')
+            c.send(whole[:n])
+            c.close(reset)
+check('requests cut off')
+
+# Half-closed. On a Unix socket what came whole is answered; on TCP it looks like a client that was killed.
+asked = b''.join(request(READ, i, i * 4096, 4096) for i in range(50)) + whole[:1000]
+c = Client(unix).go('disk')
+c.send(asked)
+c.s.shutdown(socket.SHUT_WR)
+got = sorted(c.reply(4096)[0] for i in range(50))
+assert got == list(range(50)), got
+assert c.closed()
+c.close()
+c = Client(tcp).go('disk')
+c.send(asked)
+c.s.shutdown(socket.SHUT_WR)
+assert c.closed()
+c.close()
+check('half-closed')
+
+for where in both:                                  # refused, consumed, still in step
+    c = Client(where).go('disk')
+    size = c.size
+    big = 40 << 20
+    c.send(request(WRITE, 1, 0, data=b'b' * big) + request(READ, 2, 0, 33 << 20) + request(READ, 3, size - 1, 2) +
+           request(WRITE, 4, size - 1, data=b'xx') + request(READ, 5, 0xffffffffffffffff, 1) +
+           request(99, 6, 0, 5) + request(READ, 7, 0, 1, flags=NO_HOLE) + request(FLUSH, 8, 5, 5) +
+           request(TRIM, 9, 0, 0) + request(READ, 10, 0, 0) + request(WRITE, 11, 0, 0))
+    errors = dict(c.reply() for i in range(11))
+    assert errors == {1: EINVAL, 2: EINVAL, 3: EINVAL, 4: ENOSPC, 5: EINVAL, 6: EINVAL, 7: EINVAL, 8: EINVAL, 9: 0,
+                      10: 0, 11: 0}, errors
+    assert len(c.read(0, 32 << 20)) == 32 << 20     # the largest that is legal
+    assert c.write(0, b'm' * (32 << 20)) == 0
+    for at in range(0, 32 << 20, 8 << 20):
+        assert c.read(at + 5, 4096) == b'm' * 4096
+    c.close()
+check('illegal requests are answered')
+
+for where in both:                                  # a payload that does not come
+    c = Client(where).go('disk')
+    c.send(request(WRITE, 1, 0, data=b'z' * (1 << 20))[:500000])
+    began = time.monotonic()
+    assert c.closed()
+    assert 0.8 < time.monotonic() - began < 8
+    c.close()
+    c = Client(where).go('disk')                    # or trickles: counted from its header
+    c.send(request(WRITE, 1, 0, data=b'')[:24] + struct.pack('>I', 1 << 20))
+    began = time.monotonic()
+    try:
+        while time.monotonic() - began < 8:
+            c.send(b'zz')
+            time.sleep(0.05)
+        assert False, 'a trickled payload was not stopped'
+    except ConnectionError:
+        assert time.monotonic() - began > 0.8
+    c.close()
+    c = Client(where).go('disk')                    # likewise of a request that is refused
+    c.send(request(WRITE, 1, 1 << 40, 1 << 30))
+    assert c.closed()
+    c.close()
+check('stall_timeout of payloads')
+
+# Replies are not read: the client asks and asks, until it is thrown out.
+for where in both:
+    for asked in request(READ, 1, 0, 1 << 20), request(FLUSH, 1, 0, 0) * 100:
+        c = Client(where, 60).go('disk')
+        try:
+            while True:
+                c.send(asked)
+        except ConnectionError:
+            pass
+        c.close()
+check('stall_timeout of replies')
+
+for where in both:                                  # gone with replies under way
+    for reset in (False, True):
+        for i in range(10):
+            c = Client(where).go('disk')
+            c.send(b''.join(request(READ, k, k << 16, 1 << 18) for k in range(100)))
+            if i % 2:
+                c.recv(100000)
+            c.close(reset)
+check('gone while answered')
+
+for n, where in enumerate(both):                    # said DISC and went: its writes are carried out
+    base_at = 48 << 20 | n << 20
+    c = Client(where).go('disk')
+    c.send(b''.join(request(WRITE, k, base_at | k << 12, data=bytes([k]) * 4096) for k in range(100)) +
+           request(DISC, 0))
+    if where == tcp:                                # there, going with unread replies would be a reset
+        assert sorted(c.reply()[0] for k in range(100)) == list(range(100))
+        assert c.closed()
+    c.close()
+    settled()
+    c = Client(unix).go('disk')
+    for k in range(100):
+        assert c.read(base_at | k << 12, 4096) == bytes([k]) * 4096, k
+    c.send(request(DISC, 0))
+    assert c.closed()
+    c.close()
+check('DISC, and away')
+
+stop.set()
+thread.join()
+assert not trouble and rounds > 50, (trouble, rounds)

@@ -35,6 +35,19 @@ for name, row in rows.items():
     assert row['iops'] > 10 and row['p99_us'] >= row['p50_us'] > 0 and row['cpu_us'] > 0, (name, row)
 EOP
 
+# Neighbours: a round of each scheduler, switched at run time.
+if [[ -x $BUILD/liftd ]]; then
+	"$bench" greedy --size 64M --runtime 1 --rounds 1 --json "$tmp/json" >"$tmp/out"
+	cat "$tmp/out"
+	python3 - "$tmp/json" <<'EOP'
+import json, sys
+rows = json.load(open(sys.argv[1]))
+assert set(rows) == {'alone', 'noop', 'deadline', 'cfq'}, rows
+assert rows['alone']['iops'] > rows['cfq']['iops'] > rows['noop']['iops'] > 0, rows
+assert all(rows[p]['writers_mb_s'] > 1 for p in ('noop', 'deadline', 'cfq')), rows
+EOP
+fi
+
 refuses 1 "'5x' is not a size" "$bench" bare --size 5x
 refuses 1 'no such job: x;' "$bench" bare --jobs x
 refuses 2 'invalid choice' "$bench" nonsense

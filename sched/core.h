@@ -70,7 +70,7 @@ void elv_unhold(struct elv_request *rq);
 /* Whatever waits for rq may have a chance now. */
 void elv_release_waiters(struct elv_request *rq, uint64_t now);
 
-/* If the discard slot is free and no policy has a discard: let those that wait for it try. */
+/* If the discard slot is free: let one of each client that waits for it try. */
 void elv_offer_discards(struct elv_store *s, uint64_t now);
 
 /* Nothing of rq is left to dispatch: out of the lists of waiting requests. */
@@ -112,8 +112,8 @@ void elv_sync_request(struct elv_store *s, struct elv_request *rq);
 /* The sync io is about to be submitted. */
 void elv_sync_begin(struct elv_store *s, uint64_t now);
 void elv_sync_complete(struct elv_store *s, uint64_t now, struct elv_requests *done);
-/* A sync of any kind failed with this error (negative errno): tell all whom it concerns. */
-void elv_sync_failed(struct elv_store *s, int error, bool running);
+/* A sync, or a write's own, failed with this error (negative errno): tell all whom it concerns. */
+void elv_sync_failed(struct elv_store *s, int error);
 /* A modification of this client completed that no sync has covered. */
 void elv_sync_dirty(struct elv_store *s, struct elv_client *c);
 /* The client's account goes. */

@@ -297,13 +297,38 @@ static struct elv_io *form(struct elevator *e, struct elv_request *rq, struct ra
 	}
 	io->cost = elv_cost(io->op, io->length);
 	c->stats.ios++;
-	c->stats.promoted += promoted;
+	c->stats.promoted += io->promoted;
 	e->in_flight++;
 	e->disk->in_flight++;
-	e->since_promotion = promoted ? 0 : e->since_promotion + 1;
+	if (!io->promoted)
+		e->since_promotion++;
 	if (e->policy->dispatched)
 		e->policy->dispatched(e, io, now);
 	return io;
+}
+
+/* What must end or move before the span's request can go. */
+static struct elv_request *root(const struct elv_span *s)
+{
+	struct elv_request *rq = s->rq;
+
+	while (!s->in_flight && rq->state == ELV_HELD && rq->held_by)
+		rq = rq->held_by;
+	return rq;
+}
+
+/* The discard slot is taken: the run waits for it, part by part, before all others. */
+static void set_aside(struct elv_request *head)
+{
+	struct elv_requests parts;
+	struct elv_request *rq;
+
+	elv_run_split(head, &parts);
+	while ((rq = TAILQ_LAST(&parts, elv_requests))) {
+		TAILQ_REMOVE(&parts, rq, part_link);
+		elv_run_init(rq);
+		elv_hold_discard(rq, true);
+	}
 }
 
 /*
@@ -329,7 +354,7 @@ static struct elv_io *start(struct elevator *e, struct elv_request *rq, bool pro
 		if (s->in_flight || s->rq->state != ELV_QUEUED ||
 		    (other != e && (other->in_flight >= other->depth ||
 				    TAILQ_EMPTY(&other->free_ios)))) {
-			elv_hold(rq, s->rq);
+			elv_hold(rq, root(s));
 			return NULL;
 		}
 		goes = s->rq->head;
@@ -337,7 +362,7 @@ static struct elv_io *start(struct elevator *e, struct elv_request *rq, bool pro
 	}
 	if (elv_is_discard(goes->op) && e->store->discarding) {
 		if (goes == rq)
-			elv_hold_discard(rq, true);
+			set_aside(rq);
 		else
 			elv_hold(rq, goes);
 		return NULL;
@@ -346,7 +371,7 @@ static struct elv_io *start(struct elevator *e, struct elv_request *rq, bool pro
 		elv_policy_requeue(e, rq, now);
 		elv_policy_remove(elv_of(goes), goes);
 	}
-	return form(elv_of(goes), goes, r, promoted, now);
+	return form(elv_of(goes), goes, r, promoted && elv_of(goes) == e, now);
 }
 
 static struct elv_io *start_or_offer(struct elevator *e, struct elv_request *rq, bool promoted,
@@ -373,6 +398,7 @@ static struct elv_request *take_aged(struct elevator *e, uint64_t now)
 		if (rq->state == ELV_QUEUED) {
 			rq = rq->head;
 			elv_policy_remove(e, rq);
+			e->since_promotion = 0;
 			return rq;
 		}
 	}
@@ -407,11 +433,12 @@ static struct elv_io *dispatch_one(struct elevator *e, uint64_t now, uint64_t *w
 	return io;
 }
 
-/* The next io of the disk: from the elevator with the smallest tag that has one to give. */
-static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *wake)
+/* From the elevator with the smallest tag that has one to give. */
+static struct elv_io *ask_all(struct elv_disk *d, uint64_t now, uint64_t *wake)
 {
 	struct tree_node *n, *next;
 
+	d->news = false;
 	for (n = tree_first(&d->waiting); n; n = next) {
 		struct elevator *e = tree_entry(n, struct elevator, disk_node);
 		struct elv_io *io;
@@ -431,6 +458,17 @@ static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *
 		return io;
 	}
 	return NULL;
+}
+
+/* The next io of the disk. Asking may let a discard go to a policy that had been asked before. */
+static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *wake)
+{
+	struct elv_io *io;
+
+	do {
+		io = ask_all(d, now, wake);
+	} while (!io && d->news);
+	return io;
 }
 
 unsigned elv_disk_dispatch(struct elv_disk *d, uint64_t now, struct elv_ios *out, uint64_t *wake)
@@ -568,12 +606,13 @@ void elv_complete(struct elv_io *io, uint64_t now, struct elv_requests *done)
 		return;
 	}
 	if (io->sync_failed)
-		elv_sync_failed(io->store, error, false);
+		elv_sync_failed(io->store, error);
 	if (!rq && (error || partial)) {
 		retry_alone(io);
 		return;
 	}
 	if (partial && io->result > 0) { /* the rest of it; a result of 0 would go on for ever */
+		io->flags &= ~(unsigned)ELV_FUA; /* of what it did nobody knows whether it is stable */
 		again(io, rq, (struct range){ io->offset + (uint64_t)io->result,
 					      io->offset + io->length });
 		return;

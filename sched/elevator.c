@@ -26,7 +26,9 @@ static void count_run(struct elevator *e, const struct elv_request *head, int de
 	assert(delta > 0 || e->in_policy > 0);
 	e->in_policy += (unsigned)delta;
 	if (elv_is_discard(head->op))
-		e->store->discards_queued += (unsigned)delta;
+		elv_client_of(head)->discards_queued += (unsigned)delta;
+	if (delta > 0)
+		e->disk->news = true;
 	elv_disk_update(e);
 }
 
@@ -95,7 +97,7 @@ enum elv_verdict elv_policy_dispatch(struct elevator *e, uint64_t now, struct el
 
 void elv_hold(struct elv_request *rq, struct elv_request *blocker)
 {
-	assert(rq != blocker);
+	assert(rq != blocker && rq->nparts == 1);
 	rq->state = ELV_HELD;
 	rq->held_by = blocker;
 	TAILQ_INSERT_TAIL(&blocker->waiters, rq, wait_link);
@@ -106,6 +108,7 @@ void elv_hold_discard(struct elv_request *rq, bool front)
 {
 	struct elv_client *c = elv_client_of(rq);
 
+	assert(rq->nparts == 1);
 	rq->state = ELV_HELD;
 	rq->held_by = NULL;
 	if (TAILQ_EMPTY(&c->discards))
@@ -154,6 +157,7 @@ void elv_admit(struct elevator *e, struct elv_request *rq, uint64_t now)
 		elv_policy_insert(e, rq, now);
 		e->last_merge = rq;
 	}
+	elv_release_waiters(rq, now); /* if the policy picks them, this one goes in their place */
 }
 
 void elv_release_waiters(struct elv_request *rq, uint64_t now)
@@ -173,29 +177,30 @@ void elv_release_waiters(struct elv_request *rq, uint64_t now)
 	}
 }
 
+static bool goes_on(const struct elv_request *last, const struct elv_request *rq)
+{
+	return last && rq->op == last->op && rq->offset == last->offset + last->length;
+}
+
 /*
- * One request of each client goes back to its policy, which then chooses; those that it does not
- * choose come back here. To release all of them would be work without bound. If none of them can
- * go, because others are in their way or they are gone, it is the turn of the next ones.
+ * One request of each client, and what merges with it, goes back to its policy, which then chooses;
+ * those that it does not choose come back here. To release all of them would be work without bound.
+ * If a client's cannot go, because others are in its way, it is the turn of the client's next one.
  */
 void elv_offer_discards(struct elv_store *s, uint64_t now)
 {
-	while (!s->discarding && !s->discards_queued && !TAILQ_EMPTY(&s->discard_clients)) {
-		struct elv_clients clients;
-		struct elv_client *c;
+	struct elv_client *c, *next;
 
-		TAILQ_INIT(&clients);
-		TAILQ_CONCAT(&clients, &s->discard_clients, discard_link);
-		while ((c = TAILQ_FIRST(&clients))) {
-			struct elv_request *rq = TAILQ_FIRST(&c->discards);
+	if (s->discarding)
+		return;
+	for (c = TAILQ_FIRST(&s->discard_clients); c; c = next) {
+		struct elv_request *rq, *last = NULL;
 
-			TAILQ_REMOVE(&clients, c, discard_link);
-			TAILQ_REMOVE(&c->discards, rq, wait_link);
-			if (!TAILQ_EMPTY(&c->discards))
-				TAILQ_INSERT_TAIL(&s->discard_clients, c, discard_link);
-			rq->state = ELV_IDLE;
-			c->elv->held--;
+		next = TAILQ_NEXT(c, discard_link);
+		while ((rq = TAILQ_FIRST(&c->discards)) && (!c->discards_queued || goes_on(last, rq))) {
+			elv_unhold(rq);
 			elv_admit(c->elv, rq, now);
+			last = rq;
 		}
 	}
 }
@@ -258,12 +263,8 @@ void elv_finish(struct elv_request *rq, uint64_t now, struct elv_requests *done)
 	bool makes_durable = rq->op == ELV_FLUSH || (elv_modifies(rq->op) && (rq->flags & ELV_FUA));
 
 	assert(!rq->in_flight && !tree_linked(&rq->span.node) && TAILQ_EMPTY(&rq->rest));
-	if (makes_durable && conn->open) {
-		int told = elv_sync_answer(conn);
-
-		if (!rq->error)
-			rq->error = told;
-	}
+	if (makes_durable && conn->open && !rq->error)
+		rq->error = elv_sync_answer(conn);
 	rq->state = ELV_IDLE;
 	c->in_flight--;
 	conn->unfinished--;
@@ -305,8 +306,9 @@ static void withdraw(struct elv_request *rq, uint64_t now, struct elv_requests *
 		elv_drop_rest(rq);
 	else if (tree_linked(&rq->span.node))
 		elv_index_remove(e->store, &rq->span);
+	rq->state = ELV_DISPATCHED;
 	if (rq->in_flight)
-		rq->state = ELV_DISPATCHED;
+		elv_release_waiters(rq, now); /* some waited for the rest */
 	else
 		elv_finish(rq, now, done);
 }
@@ -594,7 +596,6 @@ int elv_switch(struct elevator *e, const struct elv_policy *policy, uint64_t now
 {
 	const struct elv_policy *old = e->policy;
 	void *old_queue = e->queue, *new_queue;
-	struct elv_requests moving, parts;
 	struct elv_request *rq;
 	struct elv_client *c;
 
@@ -605,16 +606,9 @@ int elv_switch(struct elevator *e, const struct elv_policy *policy, uint64_t now
 	new_queue = e->queue;
 	e->queue = old_queue;
 
-	TAILQ_INIT(&moving);
-	TAILQ_FOREACH(rq, &e->by_age, age_link) {
-		if (rq->state != ELV_QUEUED || rq->head != rq)
-			continue;
-		elv_policy_remove(e, rq);
-		elv_run_split(rq, &parts);
-		TAILQ_CONCAT(&moving, &parts, part_link);
-	}
-	TAILQ_FOREACH(rq, &moving, part_link)
-		rq->state = ELV_IDLE;
+	TAILQ_FOREACH(rq, &e->by_age, age_link)
+		if (rq->state == ELV_QUEUED && rq->head == rq)
+			elv_policy_remove(e, rq);
 	assert(!e->in_policy);
 	TAILQ_FOREACH(c, &e->clients, link)
 		if (old->exit_client)
@@ -628,11 +622,16 @@ int elv_switch(struct elevator *e, const struct elv_policy *policy, uint64_t now
 	e->last_merge = NULL;
 	TAILQ_FOREACH(c, &e->clients, link)
 		init_policy_client(e, c);
-	while ((rq = TAILQ_FIRST(&moving))) {
-		TAILQ_REMOVE(&moving, rq, part_link);
+	TAILQ_FOREACH(rq, &e->by_age, age_link) {
+		if (rq->state != ELV_QUEUED)
+			continue;
+		rq->state = ELV_IDLE; /* alone again */
+		rq->maybe_blocked = true; /* a blocker may have been in the same run */
 		elv_run_init(rq);
-		elv_admit(e, rq, now);
 	}
+	TAILQ_FOREACH(rq, &e->by_age, age_link)
+		if (rq->state == ELV_IDLE)
+			elv_admit(e, rq, now); /* by age: most go to the end of their lists */
 	elv_offer_discards(e->store, now);
 	return 0;
 }

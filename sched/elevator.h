@@ -58,7 +58,6 @@ struct elv_store {
 	struct tree reads, writes; /* the overlap index: READ, and all that modifies */
 	uint64_t seq;
 	bool discarding;            /* the discard slot is taken */
-	unsigned discards_queued;   /* runs of TRIM and ZERO that the policies have */
 	struct elv_clients discard_clients;
 	bool syncing;
 	uint64_t sync_began;
@@ -79,6 +78,7 @@ struct elv_disk {
 	TAILQ_HEAD(, elevator) elevators;
 	struct tree waiting;  /* elevators whose policy has something, by start tag */
 	uint64_t vtime;       /* start tag of the last dispatched io */
+	bool news;            /* something went to a policy since all were asked */
 	struct elv_ios ready; /* to be submitted, whatever the policies say: retries, syncs */
 };
 

@@ -223,6 +223,7 @@ struct elv_client {
 	TAILQ_ENTRY(elv_client) dirty_link[2]; /* has writes that the next / running sync covers */
 	bool dirty[2];
 	struct elv_requests discards;       /* held until the discard slot is free */
+	unsigned discards_queued;           /* runs of TRIM and ZERO that the policy has */
 	TAILQ_ENTRY(elv_client) discard_link;
 	uint64_t area[80];                  /* the policy's */
 };

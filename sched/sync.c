@@ -78,31 +78,22 @@ void elv_sync_forget(struct elv_store *s, struct elv_client *c)
 	}
 }
 
-/* Empty one of the dirty lists, noting an error for all that are on it. */
-static void clean(struct elv_store *s, unsigned p, int error)
-{
-	struct elv_client *c;
-
-	while ((c = TAILQ_FIRST(&s->dirty[p]))) {
-		TAILQ_REMOVE(&s->dirty[p], c, dirty_link[p]);
-		c->dirty[p] = false;
-		if (error)
-			c->owed_error = error;
-	}
-}
-
-/* running: the sync that runs failed; else a write's own. */
-void elv_sync_failed(struct elv_store *s, int error, bool running)
+/*
+ * Clients whose writes came while the sync ran are owed the error too: it may have passed those
+ * writes, and the kernel tells an error only once.
+ */
+void elv_sync_failed(struct elv_store *s, int error)
 {
 	struct elv_conn *conn;
+	struct elv_client *c;
 
 	error = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EIO;
 	s->sync_errors++;
 	TAILQ_FOREACH(conn, &s->conns, store_link)
 		conn->sync_error = error;
-	clean(s, !s->parity, error); /* those that the running sync covers, if one runs */
-	if (!running)
-		clean(s, s->parity, error);
+	for (int p = 0; p < 2; p++)
+		TAILQ_FOREACH(c, &s->dirty[p], dirty_link[p])
+			c->owed_error = error;
 }
 
 int elv_sync_answer(struct elv_conn *conn)
@@ -136,23 +127,24 @@ void elv_sync_complete(struct elv_store *s, uint64_t now, struct elv_requests *d
 	int error = s->sync_io.result < 0 ? (int)s->sync_io.result : 0;
 	struct elv_requests finished;
 	struct elv_request *rq;
+	struct elv_client *c;
 
 	assert(s->syncing);
 	s->syncing = false;
 	s->syncs++;
 	charge(s, now - s->sync_began);
 	if (error)
-		elv_sync_failed(s, error, true);
-	else
-		clean(s, !s->parity, 0);
+		elv_sync_failed(s, error);
+	while ((c = TAILQ_FIRST(&s->dirty[!s->parity]))) {
+		TAILQ_REMOVE(&s->dirty[!s->parity], c, dirty_link[!s->parity]);
+		c->dirty[!s->parity] = false;
+	}
 	TAILQ_INIT(&finished);
 	TAILQ_CONCAT(&finished, &s->sync_running, wait_link);
 	while ((rq = TAILQ_FIRST(&finished))) {
 		TAILQ_REMOVE(&finished, rq, wait_link);
 		rq->synced = true;
-		if (error)
-			rq->error = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EIO;
-		elv_finish(rq, now, done);
+		elv_finish(rq, now, done); /* which asks elv_sync_answer */
 	}
 	kick(s);
 }

@@ -10,10 +10,10 @@
 
 #define MS 1000000ull
 
-/* An inline write that takes this long has waited for the device... */
+/* An inline write that takes this long has waited for the device (or the processor)... */
 #define SLOW (1 * MS)
-/* ...and for this long nothing is tried inline. */
-#define PENALTY (100 * MS)
+/* ...and for so many times as long nothing is tried inline: a loop loses a tenth of its time at most. */
+#define PENALTY 10
 /* After one to two periods the kernel has written what was dirtied. */
 #define PERIOD (30000 * MS)
 /* Recounting takes at most about 2 % of a processor, and is done five times a second at most. */
@@ -36,11 +36,11 @@ static LIST_HEAD(dirty_disks, dirty_disk) disks = LIST_HEAD_INITIALIZER(disks);
 #define load(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 #define store(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
 
-int dirty_open(struct dirty *d, uint64_t device)
+int dirty_open(struct dirty *d, uint64_t device, uint64_t size)
 {
 	struct dirty_disk *disk;
 
-	*d = (struct dirty) { 0 };
+	*d = (struct dirty) { .size = size };
 	LIST_FOREACH(disk, &disks, link)
 		if (device && disk->device == device)
 			break;
@@ -83,12 +83,16 @@ static void take(struct dirty_count *c, uint64_t bytes)
 static void change(struct dirty *d, uint64_t add, uint64_t less, uint64_t now)
 {
 	struct dirty_count *counts[] = { &d->count, &d->disk->count };
+	uint64_t room;
 
 	for (unsigned i = 0; i < 2; i++) {
 		turn(counts[i], now);
 		take(counts[i], less);
-		counts[i]->young += add;
 	}
+	/* No more of an image can be dirty than there is. */
+	room = d->size > d->count.young + d->count.old ? d->size - d->count.young - d->count.old : 0;
+	for (unsigned i = 0; i < 2; i++)
+		counts[i]->young += add < room ? add : room;
 	store(d->disk->bytes, d->disk->count.young + d->disk->count.old);
 }
 
@@ -120,7 +124,7 @@ void dirty_wrote(struct dirty *d, uint64_t bytes, uint64_t now, uint64_t took)
 	change(d, bytes, 0, now);
 	pthread_mutex_unlock(&d->disk->lock);
 	if (took >= SLOW)
-		store(d->disk->slow_until, now + PENALTY);
+		store(d->disk->slow_until, now + PENALTY * took);
 }
 
 uint64_t dirty_mark(struct dirty *d, uint64_t now)

@@ -5,14 +5,14 @@
  * wait for the device when too much is dirty, and then the whole loop would wait. So the server keeps
  * an estimate, per device, of what it dirtied and the kernel has not written yet:
  *
- *   + every buffered write
+ *   + every buffered write, up to the size of the image
  *   - a sync of the image that succeeded: all that was dirty when it began
  *   - after 30 to 60 s (dirty_expire_centisecs is 30 s): the kernel writes by itself what is that old
  *   = where the kernel has cachestat(2) (since 6.5), and the estimate has reached the limit: recounted
  *     by a worker, which tells overwrites from writes and sees what the kernel has written
  *
- * Below the limit, and unless an inline write took 1 ms or more lately, the next may go inline. Other
- * programs' writes are not seen: there the time that a write took is the only sign.
+ * Below the limit the next may go inline, unless one took 1 ms or more: then none does for ten times as
+ * long. Other programs' writes are not seen: there the time that a write took is the only sign.
  *
  * All functions may be called from any thread, except opening and closing (main thread).
  */
@@ -33,13 +33,14 @@ struct dirty_count {
 /* One store's part of the estimate; private to dirty.c. */
 struct dirty {
 	struct dirty_disk *disk;
+	uint64_t size;            /* bytes */
 	struct dirty_count count; /* under the disk's lock */
 	uint64_t next_recount;    /* ns: not before */
 	bool recounting;
 };
 
-/* device: as geometry.device; 0: shared with nobody. 0 or -ENOMEM. */
-int dirty_open(struct dirty *d, uint64_t device);
+/* device: as geometry.device; 0: shared with nobody. size: of the image. 0 or -ENOMEM. */
+int dirty_open(struct dirty *d, uint64_t device, uint64_t size);
 void dirty_close(struct dirty *d);
 
 /* Whether the next write may go inline. limit: dirty_bytes. */

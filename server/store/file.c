@@ -341,7 +341,7 @@ static int open_all(struct opening *o)
 		r = find_geometry(o);
 	if (r)
 		return r;
-	if ((f->direct && bounce_open(&f->bounce)) || dirty_open(&f->dirty, o->s->geometry.device))
+	if ((f->direct && bounce_open(&f->bounce)) || dirty_open(&f->dirty, o->s->geometry.device, o->s->geometry.size))
 		return fail(o, -ENOMEM, "out of memory");
 	return 0;
 }

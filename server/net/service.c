@@ -418,21 +418,23 @@ static bool wait_for_stop(struct service *s, int fd, uint64_t until)
 	}
 }
 
-/* Everything received is to be finished; true if it was in time. */
-static bool drain(struct service *s, uint64_t until)
+/* Everything received is to be finished; true if it was in time. *until is now if told not to wait. */
+static bool drain(struct service *s, uint64_t *until)
 {
 	atomic_store(&s->draining, true);
 	for (unsigned i = 0; i < s->nloops; i++)
 		loop_give_orders(&s->loops[i], LOOP_DRAIN);
 	if (!atomic_load(&s->server.connections))
 		return true;
-	if (wait_for_stop(s, s->gone_fd, until))
+	if (wait_for_stop(s, s->gone_fd, *until)) {
 		log_warning("told to stop again: not waiting any longer");
-	else if (!atomic_load(&s->server.connections))
+		*until = monotonic();
+		return false;
+	}
+	if (!atomic_load(&s->server.connections))
 		return true;
-	else
-		log_warning("%u connections were not finished within drain_timeout",
-			    atomic_load(&s->server.connections));
+	log_warning("%u connections were not finished within drain_timeout",
+		    atomic_load(&s->server.connections));
 	return false;
 }
 
@@ -499,7 +501,7 @@ enum service_status service_run(struct service *s)
 	sd_notify(0, "STOPPING=1");
 	log_info("stopping");
 	until = monotonic() + s->server.params.drain_timeout;
-	in_time = drain(s, until);
+	in_time = drain(s, &until);
 	if (in_time) {
 		for (unsigned i = 0; i < s->nloops; i++)
 			loop_give_orders(&s->loops[i], LOOP_QUIT);

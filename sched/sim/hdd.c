@@ -133,8 +133,8 @@ uint64_t hdd_cylinder(const struct hdd *d, uint64_t offset)
 /* ---- moving ---- */
 
 /* From one track to another: when the head is ready there. */
-static uint64_t move(const struct hdd *d, uint64_t now, const struct place *from, const struct place *to,
-		     bool write)
+static uint64_t move(const struct hdd *d, uint64_t now, const struct place *from,
+		     const struct place *to, bool write)
 {
 	if (from->cylinder != to->cylinder)
 		now += hdd_seek(d, from->cylinder > to->cylinder ? from->cylinder - to->cylinder :
@@ -258,7 +258,8 @@ uint64_t hdd_access(struct hdd *d, uint64_t now, uint64_t offset, uint64_t lengt
 	return d->when;
 }
 
-uint64_t hdd_service(const struct hdd *d, uint64_t now, uint64_t offset, uint64_t length, bool write)
+uint64_t hdd_service(const struct hdd *d, uint64_t now, uint64_t offset, uint64_t length,
+		     bool write)
 {
 	struct hdd copy = *d;
 

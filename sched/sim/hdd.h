@@ -4,11 +4,11 @@
  *   service = overhead + seek or head switch (+ settle, for a write) + rotational wait + transfer
  *
  * The seek time depends on the distance (Ruemmler and Wilkes, "An introduction to disk drive
- * modeling", IEEE Computer 1994: a + b*sqrt(d) for short seeks, c + e*d for long ones). The platter's
- * angle is a function of absolute time, so that sequential access, missed revolutions and the skew
- * between tracks come out as on a real disk. Tracks are longer outside (zones). There is no write
- * cache; a read leaves the disk reading ahead into one buffer segment until the next access that is
- * not to be found there.
+ * modeling", IEEE Computer 1994: a + b*sqrt(d) for short seeks, c + e*d for long ones). The
+ * platter's angle is a function of absolute time, so that sequential access, missed revolutions
+ * and the skew between tracks come out as on a real disk. Tracks are longer outside (zones).
+ * There is no write cache; a read leaves the disk reading ahead into one buffer segment until the
+ * next access that is not to be found there.
  *
  * Pure: times are ns of any monotonic clock, positions bytes. Nothing here waits. One access at a
  * time: a disk that is asked for the next one before the last is complete must be given that
@@ -28,9 +28,9 @@ struct hdd_params {
 	uint32_t surfaces;
 	uint32_t outer_sectors, inner_sectors; /* in a track of the first and of the last zone */
 	/*
-	 * The seek curve, measured on a disk with so many cylinders; for another number the distance is
-	 * scaled. Distances are in cylinders: below `far` a + b*sqrt(d), from there c + e*d. One cylinder
-	 * is `single`, whatever the scale.
+	 * The seek curve, measured on a disk with so many cylinders; for another number the
+	 * distance is scaled. Distances are in cylinders: below `far` a + b*sqrt(d), from there c
+	 * + e*d. One cylinder is `single`, whatever the scale.
 	 */
 	uint32_t curve_cylinders, far;
 	uint64_t a, b, c, e, single;
@@ -64,9 +64,9 @@ struct hdd {
 	struct hdd_zone zone[HDD_ZONES];
 
 	/*
-	 * The head: it is, or will be, over the start of sector `at` at time `when`; reading ahead it
-	 * goes on to `stop` (idle: at == stop). The buffer has what was read from `buffered` on up to
-	 * `at`; empty: buffered == at.
+	 * The head: it is, or will be, over the start of sector `at` at time `when`; reading
+	 * ahead it goes on to `stop` (idle: at == stop). The buffer has what was read from
+	 * `buffered` on up to `at`; empty: buffered == at.
 	 */
 	uint64_t at, when, stop, buffered;
 	bool on_track; /* of `at`; else `at` starts a track, and the head is on the one before */
@@ -82,7 +82,8 @@ void hdd_init(struct hdd *d, const struct hdd_params *params, uint64_t capacity)
 uint64_t hdd_access(struct hdd *d, uint64_t now, uint64_t offset, uint64_t length, bool write);
 
 /* How long that would take, without doing it. */
-uint64_t hdd_service(const struct hdd *d, uint64_t now, uint64_t offset, uint64_t length, bool write);
+uint64_t hdd_service(const struct hdd *d, uint64_t now, uint64_t offset, uint64_t length,
+		     bool write);
 
 /* The time for moving the arm by so many cylinders. */
 uint64_t hdd_seek(const struct hdd *d, uint64_t cylinders);

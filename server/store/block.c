@@ -1,6 +1,6 @@
 /*
- * Block devices: see block.h. sysfs is laid out as Documentation/ABI/stable/sysfs-block of the kernel
- * says, the mount table as proc(5) does.
+ * Block devices: see block.h. sysfs is laid out as Documentation/ABI/stable/sysfs-block of the
+ * kernel says, the mount table as proc(5) does.
  */
 #include "server/store/block.h"
 
@@ -135,7 +135,7 @@ static bool describe_device(const char *sys, dev_t dev, struct block_info *out)
 		return false;
 	to_whole_disk(dir);
 	/* Mappings pass on what the devices below are like. */
-	out->rotational = read_number(dir, "queue/rotational") && !is_virtual_disk(dir);
+	out->rotational = read_number(dir, "queue/rotational");
 	out->logical = read_number(dir, "queue/logical_block_size");
 	out->physical = read_number(dir, "queue/physical_block_size");
 	out->optimal = read_number(dir, "queue/optimal_io_size");
@@ -143,6 +143,8 @@ static bool describe_device(const char *sys, dev_t dev, struct block_info *out)
 	out->can_discard = read_number(dir, "queue/discard_max_bytes");
 	for (unsigned depth = 0; depth < 8 && to_only_slave(dir); depth++)
 		to_whole_disk(dir);
+	if (is_virtual_disk(dir))
+		out->rotational = false;
 	snprintf(out->name, sizeof(out->name), "%.63s", base_name(dir));
 	return read_line(dir, "dev", text, sizeof(text)) && parse_dev(text, &out->disk);
 }
@@ -297,7 +299,8 @@ void block_describe_user_in(const char *sys, const char *mounts, dev_t dev, char
 		/* A partition is not in the way of its neighbours; a whole disk is, of all. */
 		if (!strcmp(disk.dir, dir) && find_mount(mounts, &m, on_disk, &disk)) {
 			device_dir(sys, m.dev, dir);
-			snprintf(buf, len, "its partition %s is mounted on %s", base_name(dir), m.point);
+			snprintf(buf, len, "its partition %s is mounted on %s", base_name(dir),
+				 m.point);
 			return;
 		}
 	}

@@ -1,9 +1,9 @@
 /*
  * Direct I/O through aligned memory.
  *
- * An io is handled in pieces that fit into a buffer, each rounded out to the alignment. Blocks that a
- * write covers in part are read first; that nobody else writes to them meanwhile is the elevator's
- * promise (geometry.block).
+ * An io is handled in pieces that fit into a buffer, each rounded out to the alignment. Blocks
+ * that a write covers in part are read first; that nobody else writes to them meanwhile is the
+ * elevator's promise (geometry.block).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 
 /* An inline write that takes this long has waited for the device (or the processor)... */
 #define SLOW (1 * MS)
-/* ...and for so many times as long nothing is tried inline: a loop loses a tenth of its time at most. */
+/* ...and for so many times as long nothing is tried inline: a loop loses a tenth of its time. */
 #define PENALTY 10
 /* After one to two periods the kernel has written what was dirtied. */
 #define PERIOD (30000 * MS)
@@ -83,14 +83,15 @@ static void take(struct dirty_count *c, uint64_t bytes)
 static void change(struct dirty *d, uint64_t add, uint64_t less, uint64_t now)
 {
 	struct dirty_count *counts[] = { &d->count, &d->disk->count };
-	uint64_t room;
+	uint64_t dirty, room;
 
 	for (unsigned i = 0; i < 2; i++) {
 		turn(counts[i], now);
 		take(counts[i], less);
 	}
 	/* No more of an image can be dirty than there is. */
-	room = d->size > d->count.young + d->count.old ? d->size - d->count.young - d->count.old : 0;
+	dirty = d->count.young + d->count.old;
+	room = d->size > dirty ? d->size - dirty : 0;
 	for (unsigned i = 0; i < 2; i++)
 		counts[i]->young += add < room ? add : room;
 	store(d->disk->bytes, d->disk->count.young + d->disk->count.old);

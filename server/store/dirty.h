@@ -2,17 +2,19 @@
  * When a buffered write may run in the loop's own thread.
  *
  * A write to the page cache is a copy, and cheapest made at once; but the kernel makes the writer
- * wait for the device when too much is dirty, and then the whole loop would wait. So the server keeps
- * an estimate, per device, of what it dirtied and the kernel has not written yet:
+ * wait for the device when too much is dirty, and then the whole loop would wait. So the server
+ * keeps an estimate, per device, of what it dirtied and the kernel has not written yet:
  *
  *   + every buffered write, up to the size of the image
  *   - a sync of the image that succeeded: all that was dirty when it began
- *   - after 30 to 60 s (dirty_expire_centisecs is 30 s): the kernel writes by itself what is that old
- *   = where the kernel has cachestat(2) (since 6.5), and the estimate has reached the limit: recounted
- *     by a worker, which tells overwrites from writes and sees what the kernel has written
+ *   - after 30 to 60 s: the kernel writes by itself what is that old (dirty_expire_centisecs)
+ *   = where the kernel has cachestat(2) (since 6.5), and the estimate has reached the limit:
+ *     recounted by a worker, which tells overwrites from writes and sees what the kernel has
+ *     written
  *
- * Below the limit the next may go inline, unless one took 1 ms or more: then none does for ten times as
- * long. Other programs' writes are not seen: there the time that a write took is the only sign.
+ * Below the limit the next may go inline, unless one took 1 ms or more: then none does for ten
+ * times as long. Other programs' writes are not seen: there the time that a write took is the
+ * only sign.
  *
  * All functions may be called from any thread, except opening and closing (main thread).
  */

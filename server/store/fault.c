@@ -13,16 +13,17 @@
  *   space             a WRITE that goes beyond does what fits, and then fails with ENOSPC. What was
  *                     written counts for ever, overwritten or trimmed
  *   short_every       a READ or WRITE does the first half
- *   sync_error_every  a FLUSH fails with fault_errno; what must be durable by itself is carried out,
- *                     and then fails (sync_failed)
+ *   sync_error_every  a FLUSH fails with fault_errno; what must be durable by itself is carried
+ *                     out, and then fails (sync_failed)
  *
- * `volatile` puts a volatile write cache in front of the image (volatile.h): what was not flushed, nor
- * written with FUA, is lost when the power fails. That is store_crash in a test; for a server it is
- * its end, in whatever way, kill -9 included, because the cache is in its memory only. With
- * `fault_seed` about half the blocks are saved when they are written, which ones depends on the
- * seed: then a crash leaves a mixture of old and new blocks. store_crash takes such a seed, too. The
- * unit of loss is a block of 4096 bytes. A sync that is made to fail loses for good what it should
- * have saved, as the kernel's page cache does: later flushes succeed without it.
+ * `volatile` puts a volatile write cache in front of the image (volatile.h): what was not
+ * flushed, nor written with FUA, is lost when the power fails. That is store_crash in a test; for
+ * a server it is its end, in whatever way, kill -9 included, because the cache is in its memory
+ * only. With `fault_seed` about half the blocks are saved when they are written, which ones
+ * depends on the seed: then a crash leaves a mixture of old and new blocks. store_crash takes
+ * such a seed, too. The unit of loss is a block of 4096 bytes. A sync that is made to fail loses
+ * for good what it should have saved, as the kernel's page cache does: later flushes succeed
+ * without it.
  *
  * Everything runs on worker threads, or the caller's.
  */
@@ -52,8 +53,11 @@ LANE_IO_CHECK(struct fault_io);
 static int error_of(const struct store *s)
 {
 	static const int errors[] = {
-		[STORE_FAULT_EIO] = -EIO, [STORE_FAULT_ENOSPC] = -ENOSPC, [STORE_FAULT_EDQUOT] = -EDQUOT,
-		[STORE_FAULT_ENOMEM] = -ENOMEM, [STORE_FAULT_ETIMEDOUT] = -ETIMEDOUT,
+		[STORE_FAULT_EIO] = -EIO,
+		[STORE_FAULT_ENOSPC] = -ENOSPC,
+		[STORE_FAULT_EDQUOT] = -EDQUOT,
+		[STORE_FAULT_ENOMEM] = -ENOMEM,
+		[STORE_FAULT_ETIMEDOUT] = -ETIMEDOUT,
 	};
 
 	return errors[s->params.fault_errno];
@@ -87,7 +91,8 @@ static bool is_durable(const struct store *s, const struct elv_io *io)
 static uint64_t take_space(struct store *s, uint64_t length)
 {
 	struct fault *f = s->priv;
-	uint64_t limit = s->params.fault_space, used = __atomic_load_n(&f->written, __ATOMIC_RELAXED), n;
+	uint64_t used = __atomic_load_n(&f->written, __ATOMIC_RELAXED);
+	uint64_t limit = s->params.fault_space, n;
 
 	if (!limit)
 		return length;
@@ -212,7 +217,8 @@ static void execute(struct store *s, struct elv_io *io, uint64_t n)
 	}
 	if (delay)
 		store_sleep_until(store_now() + delay);
-	if (is_nth(n, store_setting(s, fault_error_every)) || n == store_setting(s, fault_error_at)) {
+	if (is_nth(n, store_setting(s, fault_error_every)) ||
+	    n == store_setting(s, fault_error_at)) {
 		io->result = error_of(s);
 		return;
 	}
@@ -256,7 +262,8 @@ int fault_crash(struct store *s, uint64_t seed)
 }
 
 /* What is only in the cache is allocated as well: where there is one, nothing is called a hole. */
-static int fault_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole)
+static int fault_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length,
+			 bool *hole)
 {
 	struct fault *f = s->priv;
 
@@ -287,9 +294,10 @@ static int fault_make_writable(struct store *s, char *err, size_t errlen)
 
 static int fault_open(struct store *s, char *err, size_t errlen)
 {
+	const struct store_params *p = &s->params;
 	struct fault *f = calloc(1, sizeof(*f));
 
-	if (!f || (s->params.fault_volatile && vcache_open(&f->cache, s->below, s->params.fault_seed))) {
+	if (!f || (p->fault_volatile && vcache_open(&f->cache, s->below, p->fault_seed))) {
 		free(f);
 		return store_fail(err, errlen, -ENOMEM, "out of memory");
 	}

@@ -78,12 +78,12 @@ static int explain_open(struct opening *o, int error)
 			    o->path);
 	case EBUSY:
 		block_describe_user(o->st.st_rdev, user, sizeof(user));
-		return fail(o, -error, "%s is in use: %s (readonly=1 or lock=0 opens it all the same)",
-			    o->path, user);
+		return fail(o, -error, "%s is in use: %s (readonly=1 or lock=0 opens it all the "
+			    "same)", o->path, user);
 	case EINVAL:
 		if (o->s->params.cache == STORE_CACHE_NONE)
-			return fail(o, -error, "%s: its file system has no direct I/O, which cache=none "
-				    "needs: use cache=writeback", o->path);
+			return fail(o, -error, "%s: its file system has no direct I/O, which "
+				    "cache=none needs: use cache=writeback", o->path);
 		break;
 	case ETXTBSY:
 		return fail(o, -error, "%s is a program or swap file in use", o->path);
@@ -102,7 +102,8 @@ static int create(struct opening *o)
 			    o->readonly ? "" : ": a size creates it, as size=10G");
 	fd = open(o->path, open_flags(o) | O_CREAT | O_EXCL, 0666);
 	if (fd < 0 && errno == EEXIST)
-		return fail(o, -EEXIST, "%s is a symbolic link to nowhere, or just appeared", o->path);
+		return fail(o, -EEXIST, "%s is a symbolic link to nowhere, or just appeared",
+			    o->path);
 	if (fd < 0 && errno == EINVAL)
 		unlink(o->path); /* it is created before O_DIRECT is refused */
 	if (fd < 0)
@@ -217,7 +218,8 @@ static int find_alignment(struct opening *o)
 #ifdef STATX_DIOALIGN
 	struct statx x;
 
-	if (!statx(file_fd(f), "", AT_EMPTY_PATH, STATX_DIOALIGN, &x) && (x.stx_mask & STATX_DIOALIGN)) {
+	if (!statx(file_fd(f), "", AT_EMPTY_PATH, STATX_DIOALIGN, &x) &&
+	    (x.stx_mask & STATX_DIOALIGN)) {
 		if (!x.stx_dio_offset_align)
 			return fail(o, -EINVAL, "%s: there is no direct I/O to this file, which "
 				    "cache=none needs: use cache=writeback", o->path);
@@ -230,12 +232,12 @@ static int find_alignment(struct opening *o)
 	if (f->align < 512)
 		f->align = 512;
 	if (f->align > 4096)
-		return fail(o, -EINVAL, "%s needs direct I/O in units of %u bytes, which is not supported: "
-			    "use cache=writeback", o->path, f->align);
+		return fail(o, -EINVAL, "%s needs direct I/O in units of %u bytes, which is not "
+			    "supported: use cache=writeback", o->path, f->align);
 	if (f->mem_align < 4)
 		f->mem_align = 4;
 	if (size % f->align)
-		return fail(o, -EINVAL, "%s has %llu bytes, no multiple of the %u bytes that direct I/O "
+		return fail(o, -EINVAL, "%s has %llu bytes, no multiple of the %u that direct I/O "
 			    "works in: use cache=writeback, or make it %llu bytes long", o->path,
 			    (unsigned long long)size, f->align,
 			    (unsigned long long)((size / f->align + 1) * f->align));
@@ -254,16 +256,19 @@ static uint32_t round_to_power(uint32_t n, uint32_t least, uint32_t most)
 /* What can be done natively; only a descriptor for writing can tell. */
 static void find_abilities(struct file *f, struct store_geometry *g)
 {
-	/* Behind the end there is nothing to punch: it changes nothing, and says if it could. */
-	int r = f->is_block || g->readonly ? 0 :
-		fallocate(file_fd(f), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (g->size + 4095) & ~4095ull,
-			  4096);
+	uint64_t end = (g->size + 4095) & ~4095ull;
+	int r = 0;
 
+	/* Behind the end there is nothing to punch: it changes nothing, and says if it could. */
+	if (!f->is_block && !g->readonly)
+		r = fallocate(file_fd(f), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, end, 4096);
 	if (r && (errno == EOPNOTSUPP || errno == ENOSYS))
 		atomic_store(&f->no_punch, true);
 	g->can_cache = !f->direct;
-	g->can_trim = !g->readonly && (f->is_block ? f->info.can_discard : !atomic_load(&f->no_punch));
-	g->can_zero = !g->readonly && (f->is_block ? f->info.fast_zeroes : g->can_trim);
+	g->can_trim = f->is_block ? f->info.can_discard : !atomic_load(&f->no_punch);
+	g->can_zero = f->is_block ? f->info.fast_zeroes : g->can_trim;
+	if (g->readonly)
+		g->can_trim = g->can_zero = false;
 	g->can_fast_zero = g->can_zero;
 }
 
@@ -297,8 +302,8 @@ static int find_geometry(struct opening *o)
 	g->aio = f->use_ring ? "io_uring" : "threads";
 	find_abilities(f, g);
 	if (g->size % 512)
-		snprintf(o->s->notice, sizeof(o->s->notice), "%.160s has %llu bytes, no multiple of 512: "
-			 "served to the last byte", o->path, (unsigned long long)g->size);
+		snprintf(o->s->notice, sizeof(o->s->notice), "%.160s has %llu bytes, no multiple "
+			 "of 512: served to the last byte", o->path, (unsigned long long)g->size);
 	return 0;
 }
 
@@ -328,6 +333,7 @@ static void destroy(struct file *f)
 
 static int open_all(struct opening *o)
 {
+	struct store_geometry *g = &o->s->geometry;
 	struct file *f = o->f;
 	int r = check_ring(o);
 
@@ -341,7 +347,7 @@ static int open_all(struct opening *o)
 		r = find_geometry(o);
 	if (r)
 		return r;
-	if ((f->direct && bounce_open(&f->bounce)) || dirty_open(&f->dirty, o->s->geometry.device, o->s->geometry.size))
+	if ((f->direct && bounce_open(&f->bounce)) || dirty_open(&f->dirty, g->device, g->size))
 		return fail(o, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -404,9 +410,9 @@ static int file_make_writable(struct store *s, char *err, size_t errlen)
 		r = fail(&o, -errno, "%s: %s", o.path, strerror(errno));
 		goto close_fd;
 	}
-	if ((f->is_block ? o.st.st_rdev : o.st.st_dev) != s->dev || (!f->is_block && o.st.st_ino != s->ino)) {
-		r = fail(&o, -EBUSY, "%s is not the file any more that export '%s' has opened", o.path,
-			 s->name);
+	if (f->is_block ? o.st.st_rdev != s->dev : o.st.st_dev != s->dev || o.st.st_ino != s->ino) {
+		r = fail(&o, -EBUSY, "%s is not the file any more that export '%s' has opened",
+			 o.path, s->name);
 		goto close_fd;
 	}
 	if (!f->is_block && s->params.lock)
@@ -435,7 +441,8 @@ uint64_t file_dirty_bytes(const struct store *s)
 }
 
 /* SEEK_DATA and SEEK_HOLE; the position of the descriptor is of no use to anybody else. */
-static int file_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole)
+static int file_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length,
+			bool *hole)
 {
 	struct file *f = s->priv;
 	uint64_t end = offset + max;

@@ -72,7 +72,8 @@ static inline int file_fd(struct file *f)
 /* Must this io be durable when it is done? */
 static inline bool file_durable(const struct file *f, const struct elv_io *io)
 {
-	return elv_modifies(io->op) && (f->durable || (io->op == ELV_WRITE && (io->flags & ELV_FUA)));
+	return elv_modifies(io->op) &&
+		(f->durable || (io->op == ELV_WRITE && (io->flags & ELV_FUA)));
 }
 
 /* file_io.c */

@@ -1,9 +1,10 @@
 /*
  * The file store: ios through a lane.
  *
- *   READ    buffered: a few at once by preadv2(RWF_NOWAIT), many through the ring, which serves what
- *           is in the page cache within the one system call (measured: the single call is cheaper for
- *           one io, 1.1 against 1.5 us, and dearer from four on; without a ring it saves the thread)
+ *   READ    buffered: a few at once by preadv2(RWF_NOWAIT), many through the ring, which serves
+ *           what is in the page cache within the one system call (measured: the single call is
+ *           cheaper for one io, 1.1 against 1.5 us, and dearer from four on; without a ring it
+ *           saves the thread)
  *   WRITE   buffered: inline as dirty.h says, else the ring
  *   direct  the ring; unaligned: a worker
  *   FLUSH   the ring
@@ -116,14 +117,17 @@ static bool pages_known(struct file *f, uint64_t offset, uint64_t length)
 static void recount(struct work *w)
 {
 	struct file *f = (struct file *)((char *)w - offsetof(struct file, recount));
-	uint64_t began = store_now();
-	uint64_t page = sysconf(_SC_PAGESIZE);
+	uint64_t page = sysconf(_SC_PAGESIZE), began = store_now(), bytes;
 	struct cache_stat stat;
 
-	if (cache_stat(file_fd(f), 0, 0, &stat))
-		dirty_recounted(&f->dirty, dirty_mark(&f->dirty, began), began, began + STORE_NS_PER_S);
-	else
-		dirty_recounted(&f->dirty, (stat.dirty + stat.writeback) * page, began, store_now());
+	if (cache_stat(file_fd(f), 0, 0, &stat)) {
+		/* It cannot: the estimate stays, and in a minute there may be another try. */
+		bytes = dirty_mark(&f->dirty, began);
+		dirty_recounted(&f->dirty, bytes, began, began + STORE_NS_PER_S);
+	} else {
+		bytes = (stat.dirty + stat.writeback) * page;
+		dirty_recounted(&f->dirty, bytes, began, store_now());
+	}
 }
 
 void file_maybe_recount(struct file *f, uint64_t now)
@@ -308,7 +312,7 @@ static void step_allocate(struct lane *lane, struct elv_io *io, int res)
 {
 	struct file *f = file_io(io)->file;
 
-	/* Whatever it was: a worker does it from the beginning, with all that there is to fall back to. */
+	/* Whatever it was: a worker does it from the beginning, with all its alternatives. */
 	if (res || (file_durable(f, io) && !ring_sync(f, lane, io))) {
 		to_worker(f, lane, io, job_run);
 	} else if (!file_durable(f, io)) {
@@ -321,6 +325,7 @@ static void step_allocate(struct lane *lane, struct elv_io *io, int res)
 static bool ring_allocate(struct file *f, struct lane *lane, struct elv_io *io)
 {
 	bool hole = io->op == ELV_TRIM || !(io->flags & ELV_NO_HOLE);
+	int mode = FALLOC_FL_KEEP_SIZE | (hole ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE);
 	struct io_uring_sqe *sqe;
 
 	if (f->is_block || !f->use_ring ||
@@ -329,8 +334,7 @@ static bool ring_allocate(struct file *f, struct lane *lane, struct elv_io *io)
 	sqe = lane_get_sqe(lane);
 	if (!sqe)
 		return false;
-	io_uring_prep_fallocate(sqe, file_fd(f), FALLOC_FL_KEEP_SIZE |
-				(hole ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE), io->offset, io->length);
+	io_uring_prep_fallocate(sqe, file_fd(f), mode, io->offset, io->length);
 	lane_start_sqe(lane, sqe, io, step_allocate);
 	return true;
 }

@@ -36,7 +36,8 @@ static int64_t transfer(struct file *f, struct elv_io *io, uint64_t done, int rw
 	ssize_t r;
 
 	if (!bounce_aligned(f, io) || (done & (f->align - 1)))
-		return io->op == ELV_READ ? bounce_read(f, io, done) : bounce_write(f, io, done, rwf);
+		return io->op == ELV_READ ? bounce_read(f, io, done) :
+			bounce_write(f, io, done, rwf);
 	if (done) {
 		while (skip >= iov->iov_len) {
 			skip -= iov->iov_len;
@@ -80,9 +81,9 @@ void file_run_data(struct file *f, struct elv_io *io, uint64_t done, int error)
 		uint64_t again = done;
 
 		/*
-		 * Was it the data or the sync? If the data can be written, it was the sync. That error
-		 * must not be hidden by success later on: the kernel reports it only once, and then
-		 * takes the pages for clean.
+		 * Was it the data or the sync? If the data can be written, it was the sync. That
+		 * error must not be hidden by success later on: the kernel reports it only once,
+		 * and then takes the pages for clean.
 		 */
 		if (!transfer_all(f, io, &again, 0)) {
 			io->sync_failed = true;
@@ -203,7 +204,8 @@ static int trim(struct file *f, const struct elv_io *io)
 	int r = 0;
 
 	if (length)
-		r = f->is_block ? device_ioctl(f, BLKDISCARD, offset, length) : punch(f, offset, length);
+		r = f->is_block ? device_ioctl(f, BLKDISCARD, offset, length) :
+			punch(f, offset, length);
 	/* A hint: who cannot follow it, ignores it. */
 	return unsupported(r) ? 0 : r;
 }
@@ -246,10 +248,12 @@ static int sync_data(struct file *f)
 
 static void prefetch(struct file *f, const struct elv_io *io)
 {
-	uint64_t end = io->offset + io->length;
+	uint64_t end = io->offset + io->length, n;
 
-	for (uint64_t at = io->offset; at < end && !f->direct; at += ADVICE)
-		posix_fadvise(file_fd(f), at, end - at < ADVICE ? end - at : ADVICE, POSIX_FADV_WILLNEED);
+	for (uint64_t at = io->offset; at < end && !f->direct; at += n) {
+		n = end - at < ADVICE ? end - at : ADVICE;
+		posix_fadvise(file_fd(f), at, n, POSIX_FADV_WILLNEED);
+	}
 }
 
 void file_run(struct store *s, struct elv_io *io)

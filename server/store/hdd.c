@@ -1,10 +1,10 @@
 /*
  * The emulated disk: a store that is as slow as the model in sched/sim/hdd.h says.
  *
- * The data is done at once on the store below; then a worker sleeps until the modelled disk would be
- * through. There is one arm: each access starts where and when the one before it ends, in the order
- * of submission. The disk has no write cache, so a flush takes it no time (the store below flushes,
- * though), and it knows no TRIM.
+ * The data is done at once on the store below; then a worker sleeps until the modelled disk would
+ * be through. There is one arm: each access starts where and when the one before it ends, in the
+ * order of submission. The disk has no write cache, so a flush takes it no time (the store below
+ * flushes, though), and it knows no TRIM.
  */
 #include <errno.h>
 #include <pthread.h>

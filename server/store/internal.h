@@ -4,6 +4,7 @@
 #ifndef SERVER_STORE_INTERNAL_H
 #define SERVER_STORE_INTERNAL_H
 
+#include <assert.h>
 #include <time.h>
 
 #include "server/store/store.h"
@@ -17,6 +18,14 @@ extern const struct store_ops fault_ops; /* fault.c */
 /* Writes the sentence to err (which may be NULL) and returns `error`, a negative errno. */
 int store_fail(char *err, size_t errlen, int error, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* What callers have to keep to. */
+static inline void store_check_io(const struct store *s, const struct elv_io *io)
+{
+	assert(io->op == ELV_FLUSH || (io->length && io->offset + io->length <= s->geometry.size));
+	(void)s;
+	(void)io;
+}
 
 /* A runtime setting: other threads may be changing it. */
 #define store_setting(s, field) __atomic_load_n(&(s)->params.field, __ATOMIC_RELAXED)

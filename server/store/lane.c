@@ -110,13 +110,13 @@ static int try_nop(struct io_uring *ring)
 static int make_ring(struct io_uring *ring, const struct lane_config *config)
 {
 	static const unsigned flags[] = {
-		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
-			IORING_SETUP_SUBMIT_ALL,                        /* since 6.1 */
+		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+			IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL, /* since 6.1 */
 		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
-			IORING_SETUP_SUBMIT_ALL,                        /* since 5.19 */
+			IORING_SETUP_SUBMIT_ALL, /* since 5.19 */
 		0,
 	};
-	const unsigned features = IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS;
+	const unsigned features = IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE;
 	struct io_uring_params p;
 	int r = -EINVAL;
 
@@ -158,11 +158,12 @@ bool lane_ring_possible(char *err, size_t errlen)
 		break;
 	case -EPERM:
 	case -EACCES:
-		store_fail(err, errlen, 0, "io_uring is not permitted here (kernel.io_uring_disabled, or "
-			   "a container's system call filter)");
+		store_fail(err, errlen, 0, "io_uring is not permitted here "
+			   "(kernel.io_uring_disabled, or a container's system call filter)");
 		break;
 	default:
-		store_fail(err, errlen, 0, "io_uring does not work here: %s", strerror(-probe_error));
+		store_fail(err, errlen, 0, "io_uring does not work here: %s",
+			   strerror(-probe_error));
 	}
 	return false;
 }
@@ -359,7 +360,7 @@ void lane_submit(struct lane *lane, struct elv_ios *ios)
 		io->lane = lane;
 		io->result = 0;
 		io->sync_failed = false;
-		assert(io->op == ELV_FLUSH || (io->length && io->offset + io->length <= s->geometry.size));
+		store_check_io(s, io);
 		s->ops->submit(s, lane, io);
 	}
 	lane->batch = 0;

@@ -51,7 +51,8 @@ void lane_done(struct lane *lane, struct elv_io *io);
 struct io_uring_sqe *lane_get_sqe(struct lane *lane);
 
 /* The entry that lane_get_sqe gave is filled: submit it with the batch. */
-void lane_start_sqe(struct lane *lane, struct io_uring_sqe *sqe, struct elv_io *io, lane_step *step);
+void lane_start_sqe(struct lane *lane, struct io_uring_sqe *sqe, struct elv_io *io,
+		    lane_step *step);
 
 /* Have a worker execute io. Never fails. */
 void lane_work(struct lane *lane, struct elv_io *io, lane_job *job);

@@ -44,8 +44,8 @@ static const char *const errors[] = {
 const struct tunable store_rows[] = {
 	{ .name = "path", .kind = TUNABLE_STRING, .max = 4095, START(path),
 	  .help = "image: a file, a block device, or null:",
-	  .paragraph = "null: is the null store: it reads as zeroes and forgets what is written. It "
-		"needs a size." },
+	  .paragraph = "null: is the null store: it reads as zeroes and forgets what is written. "
+		"It needs a size." },
 	{ .name = "size", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .max = MANY, START(size),
 	  .help = "size of a null store, or of an image file to be created",
 	  .paragraph = "A missing file is created, sparse, if a size is given. Of an image that "
@@ -56,8 +56,8 @@ const struct tunable store_rows[] = {
 	  START(cache), .help = "how the kernel's page cache is used",
 	  .paragraph = "writeback goes through the page cache: the kernel orders the writes to the "
 		"device. writethrough also makes every write durable before it is answered. none "
-		"goes around the page cache (O_DIRECT): the scheduler then controls what the device "
-		"does, and where the file system cannot do it, it is an error." },
+		"goes around the page cache (O_DIRECT): the scheduler then controls what the "
+		"device does, and where the file system cannot do it, it is an error." },
 	{ .name = "aio", .kind = TUNABLE_ENUM, .choices = aios, .dflt = STORE_AIO_AUTO, START(aio),
 	  .help = "how I/O is handed to the kernel",
 	  .paragraph = "auto is io_uring, or threads where the kernel (or a container) does not "
@@ -72,23 +72,24 @@ const struct tunable store_rows[] = {
 		"large as the image: seeks, rotation and transfer take their time." },
 	{ .name = "rotational", .kind = TUNABLE_BOOL, .can_be_auto = true, .dflt = TUNABLE_AUTO,
 	  START(rotational), .help = "whether the disk below rotates",
-	  .paragraph = "auto asks the kernel, but takes the disks of virtual machines for non-rotating: "
-		"they say that they rotate unless told otherwise." },
+	  .paragraph = "auto asks the kernel, but takes the disks of virtual machines for "
+		"non-rotating: they say that they rotate unless told otherwise." },
 	{ .name = "dirty_bytes", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .max = MANY,
 	  .dflt = 64 << 20, RUNTIME(dirty_bytes),
 	  .help = "buffered writes run in the loop's thread below this much unwritten data",
-	  .paragraph = "An estimate for the whole device. Above it, writes are handed to the kernel "
-		"or to threads, since they may have to wait for the device. 0: always." },
+	  .paragraph = "An estimate for the whole device. Above it, writes are handed to the "
+		"kernel or to threads, since they may have to wait for the device. 0: always." },
 
-	{ .name = "fault_error_every", .kind = TUNABLE_UINT, .max = MANY, RUNTIME(fault_error_every),
-	  .help = "every n-th operation fails; 0: none",
-	  .paragraph = "The fault_ settings are for tests. Any of them set at the start puts a store "
-		"around the image that can fail in these ways." },
+	{ .name = "fault_error_every", .kind = TUNABLE_UINT, .max = MANY,
+	  RUNTIME(fault_error_every), .help = "every n-th operation fails; 0: none",
+	  .paragraph = "The fault_ settings are for tests. Any of them set at the start puts a "
+		"store around the image that can fail in these ways." },
 	{ .name = "fault_error_at", .kind = TUNABLE_UINT, .max = MANY, RUNTIME(fault_error_at),
 	  .help = "the n-th operation fails; 0: none" },
 	{ .name = "fault_errno", .kind = TUNABLE_ENUM, .choices = errors, .dflt = STORE_FAULT_EIO,
 	  START(fault_errno), .help = "the error of operations that fail on purpose" },
-	{ .name = "fault_short_every", .kind = TUNABLE_UINT, .max = MANY, RUNTIME(fault_short_every),
+	{ .name = "fault_short_every", .kind = TUNABLE_UINT, .max = MANY,
+	  RUNTIME(fault_short_every),
 	  .help = "every n-th read or write does only a part; 0: none" },
 	{ .name = "fault_flush_delay", .kind = TUNABLE_TIME, .unit = UNIT_US, .max = 3600000000,
 	  RUNTIME(fault_flush_delay), .help = "time added to every flush" },
@@ -96,17 +97,17 @@ const struct tunable store_rows[] = {
 	  RUNTIME(fault_delay), .help = "time added to every operation" },
 	{ .name = "fault_sync_error_every", .kind = TUNABLE_UINT, .max = MANY,
 	  RUNTIME(fault_sync_error_every), .help = "every n-th sync fails; 0: none",
-	  .paragraph = "A sync is a flush, or a write that must be durable. With fault_volatile the "
-		"data that it should have saved is lost at the next crash, even if a later sync "
-		"succeeds: as the kernel does it." },
+	  .paragraph = "A sync is a flush, or a write that must be durable. With fault_volatile "
+		"the data that it should have saved is lost at the next crash, even if a later "
+		"sync succeeds: as the kernel does it." },
 	{ .name = "fault_space", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .max = MANY,
 	  START(fault_space), .help = "bytes that can be written before ENOSPC; 0: no limit" },
 	{ .name = "fault_volatile", .kind = TUNABLE_BOOL, START(fault_volatile),
 	  .help = "a volatile write cache: a crash loses what was not flushed",
-	  .paragraph = "Writes stay in the server's memory until a flush or FUA. Killing the server "
-		"is then what a power failure is to a disk." },
+	  .paragraph = "Writes stay in the server's memory until a flush or FUA. The end of the "
+		"server, in whatever way, is then what a power failure is to a disk." },
 	{ .name = "fault_seed", .kind = TUNABLE_UINT, .max = MANY, START(fault_seed),
-	  .help = "with fault_volatile: some blocks, chosen by this number, are saved early; 0: none" },
+	  .help = "with fault_volatile: this number chooses blocks that are saved early; 0: none" },
 	{ .name = "fault_crash_at", .kind = TUNABLE_UINT, .max = MANY, START(fault_crash_at),
 	  .help = "the n-th operation and all after it are lost; 0: none" },
 	{ .name = NULL }

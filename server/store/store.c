@@ -104,7 +104,8 @@ static bool is_fault_row(const struct tunable *row)
 static bool wants_fault(const struct store_params *params)
 {
 	for (const struct tunable *row = store_rows; row->name; row++)
-		if (is_fault_row(row) && strcmp(row->name, "fault_errno") && tunable_num(row, params))
+		if (is_fault_row(row) && strcmp(row->name, "fault_errno") &&
+		    tunable_num(row, params))
 			return true;
 	return false;
 }
@@ -142,17 +143,19 @@ static int check_match(const struct store *s, const char *name, const struct sto
 			continue;
 		tunable_print(row, tunable_num(row, params), a, sizeof(a));
 		tunable_print(row, tunable_num(row, &s->params), b, sizeof(b));
-		return store_fail(err, errlen, -EINVAL, "exports '%s' and '%s' are of the same image, %s, "
-				  "so %s must be the same: it is %s and %s", name, s->name, params->path,
-				  row->name, a, b);
+		return store_fail(err, errlen, -EINVAL, "exports '%s' and '%s' are of the same "
+				  "image, %s, so %s must be the same: it is %s and %s", name,
+				  s->name, params->path, row->name, a, b);
 	}
 	if (params->size && params->size != s->geometry.size)
-		return store_fail(err, errlen, -EINVAL, "%s has %llu bytes, not size=%llu", params->path,
-				  (unsigned long long)s->geometry.size, (unsigned long long)params->size);
+		return store_fail(err, errlen, -EINVAL, "%s has %llu bytes, not size=%llu",
+				  params->path, (unsigned long long)s->geometry.size,
+				  (unsigned long long)params->size);
 	if (params->rotational != TUNABLE_AUTO && params->rotational != s->geometry.rotational)
-		return store_fail(err, errlen, -EINVAL, "exports '%s' and '%s' are of the same image, %s, "
-				  "so rotational must be the same: it is %d and %d", name, s->name,
-				  params->path, !s->geometry.rotational, s->geometry.rotational);
+		return store_fail(err, errlen, -EINVAL, "exports '%s' and '%s' are of the same "
+				  "image, %s, so rotational must be the same: it is %d and %d",
+				  name, s->name, params->path, !s->geometry.rotational,
+				  s->geometry.rotational);
 	return 0;
 }
 
@@ -180,8 +183,8 @@ int store_open(const char *name, const struct store_params *params, struct store
 	int r;
 
 	if (!params->path || !*params->path)
-		return store_fail(err, errlen, -EINVAL, "export '%s' has no path: a file, a block device "
-				  "or null:", name);
+		return store_fail(err, errlen, -EINVAL, "export '%s' has no path: a file, a block "
+				  "device or null:", name);
 	if (!is_null && !stat(params->path, &st)) {
 		s = S_ISBLK(st.st_mode) ? find(st.st_rdev, 0) : find(st.st_dev, st.st_ino);
 		if (s) {
@@ -220,8 +223,8 @@ int store_check_params(const struct store *s, const struct store_params *params,
 {
 	if (s->ops == &fault_ops || !wants_fault(params))
 		return 0;
-	return store_fail(err, errlen, -EINVAL, "fault_ settings can be changed only where one of them was "
-			  "set at the start");
+	return store_fail(err, errlen, -EINVAL, "fault_ settings can be changed only where one of "
+			  "them was set at the start");
 }
 
 void store_set_params(struct store *s, const struct store_params *params)
@@ -254,7 +257,7 @@ void store_get_stats(const struct store *s, struct store_stats *out)
 
 void store_run(struct store *s, struct elv_io *io)
 {
-	assert(io->op == ELV_FLUSH || (io->length && io->offset + io->length <= s->geometry.size));
+	store_check_io(s, io);
 	io->result = 0;
 	io->sync_failed = false;
 	s->ops->run(s, io);

@@ -33,7 +33,8 @@ enum store_cache { STORE_CACHE_NONE, STORE_CACHE_WRITEBACK, STORE_CACHE_WRITETHR
 enum store_aio { STORE_AIO_AUTO, STORE_AIO_URING, STORE_AIO_THREADS };
 enum store_model { STORE_MODEL_NONE, STORE_MODEL_HDD7200 };
 enum store_fault_errno {
-	STORE_FAULT_EIO, STORE_FAULT_ENOSPC, STORE_FAULT_EDQUOT, STORE_FAULT_ENOMEM, STORE_FAULT_ETIMEDOUT
+	STORE_FAULT_EIO, STORE_FAULT_ENOSPC, STORE_FAULT_EDQUOT, STORE_FAULT_ENOMEM,
+	STORE_FAULT_ETIMEDOUT,
 };
 
 /*
@@ -50,18 +51,18 @@ struct store_params {
 	uint64_t model;     /* enum store_model */
 	uint64_t rotational;  /* 0, 1, TUNABLE_AUTO */
 	uint64_t dirty_bytes; /* buffered writes run inline below this estimate; runtime */
-	/* fault_*: any of them (but fault_errno) set puts the fault store around this one: fault.c. */
+	/* fault_*: any of them (but fault_errno) set puts the fault store around it: fault.c. */
 	uint64_t fault_error_every;  /* every n-th io fails with fault_errno; 0: off. runtime */
 	uint64_t fault_error_at;     /* just the n-th io fails; 0: off. runtime */
 	uint64_t fault_errno;        /* enum store_fault_errno */
-	uint64_t fault_short_every;  /* every n-th READ or WRITE does only a part; 0: off. runtime */
+	uint64_t fault_short_every;  /* every n-th READ or WRITE does a part; 0: off. runtime */
 	uint64_t fault_flush_delay;  /* ns added to every flush. runtime */
 	uint64_t fault_delay;        /* ns added to every io. runtime */
 	uint64_t fault_sync_error_every; /* every n-th sync fails; 0: off. runtime */
 	uint64_t fault_space;        /* bytes that may be written before ENOSPC; 0: no limit */
 	uint64_t fault_volatile;     /* a volatile write cache: see store_crash */
-	uint64_t fault_seed;         /* some of its blocks, chosen by this, are saved early; 0: none */
-	uint64_t fault_crash_at;     /* the n-th io and all after it are lost: EIO, then see store_crash */
+	uint64_t fault_seed;         /* it saves some blocks early, chosen by this; 0: none */
+	uint64_t fault_crash_at;     /* the n-th io and all after it fail (store_crash); 0: off */
 };
 
 /* The rows of struct store_params, ended by a row without a name. Scope export. */
@@ -73,14 +74,14 @@ extern const struct tunable store_rows[];
  */
 struct store_geometry {
 	uint64_t size;            /* bytes */
-	uint32_t block;           /* modifications within one such block must not run at the same time */
+	uint32_t block;           /* no two modifications of one such block may run at a time */
 	uint32_t preferred;       /* best I/O size: a power of two, 512..64 MiB */
-	uint64_t device;          /* of the disk below (a partition's whole disk); 0: a disk of its own */
+	uint64_t device;          /* of the disk below (a partition's whole disk); 0: of its own */
 	char device_name[64];     /* for people, as "sda" or "null" */
 	bool rotational;
 	bool readonly;            /* it is open for reading only */
 	bool can_trim, can_zero, can_fast_zero, can_cache; /* natively; ZERO always works somehow */
-	bool multi_conn;          /* completed writes are seen, and flushes felt, by all connections */
+	bool multi_conn;          /* all connections see completed writes and feel flushes */
 	unsigned depth;           /* the default queue_depth: 1, 4 or 32 */
 	bool buffered;            /* through the page cache: the kernel orders the writes */
 	const char *aio;          /* what is really used: "io_uring", "threads", "inline" */
@@ -92,7 +93,7 @@ enum store_way { STORE_INLINE, STORE_RING, STORE_WORKER, STORE_NUM_WAYS };
 /* Counters of a store, since it was opened. An io that takes two ways counts in both. */
 struct store_stats {
 	uint64_t reads[STORE_NUM_WAYS], writes[STORE_NUM_WAYS], others[STORE_NUM_WAYS];
-	uint64_t bounced;     /* direct I/O through a bounce buffer: memory or range was not aligned */
+	uint64_t bounced;     /* direct I/O whose memory or range was not aligned */
 	uint64_t dirty_bytes; /* not a counter: the estimate for the whole device (dirty.h) */
 };
 
@@ -100,7 +101,7 @@ struct store_stats {
 struct store_ops {
 	const char *name;
 
-	/* Open according to s->params; fill s->geometry and s->priv. 0 or negative errno with err. */
+	/* Open as s->params say; fill s->geometry and s->priv. 0 or negative errno with err. */
 	int (*open)(struct store *s, char *err, size_t errlen);
 	void (*close)(struct store *s);
 
@@ -111,28 +112,33 @@ struct store_ops {
 	int (*make_writable)(struct store *s, char *err, size_t errlen);
 
 	/*
-	 * Start one io on a lane, from the lane's thread (lane.h has the means); never blocks except
-	 * for an inline write (dirty.h). Sees to it that the io's result is set and that it is
-	 * handed to lane_done once, at once or when its ring operation or worker is through.
+	 * Start one io on a lane, from the lane's thread (lane.h has the means); never blocks
+	 * except for an inline write (dirty.h). Sees to it that the io's result is set and that
+	 * it is handed to lane_done once, at once or when its ring operation or worker is
+	 * through.
 	 */
 	void (*submit)(struct store *s, struct lane *lane, struct elv_io *io);
 
-	/* Execute one io on the calling thread, blocking; any thread, many at a time. */
+	/*
+	 * Execute one io on the calling thread, blocking; any thread, many at a time. io->area is
+	 * not for it: a store around it, which calls it, may have something there.
+	 */
 	void (*run)(struct store *s, struct elv_io *io);
 
 	/*
-	 * The allocation at offset: sets *length (1..max bytes with this state) and *hole. Blocking;
-	 * never from a loop thread. NULL: everything counts as allocated.
+	 * The allocation at offset: sets *length (1..max bytes with this state) and *hole.
+	 * Blocking; never from a loop thread. NULL: everything counts as allocated.
 	 */
-	int (*extents)(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole);
+	int (*extents)(struct store *s, uint64_t offset, uint64_t max, uint64_t *length,
+		       bool *hole);
 };
 
 struct store {
 	const struct store_ops *ops;
 	struct store_params params;
 	struct store_geometry geometry;
-	dev_t dev;              /* identity of the image: two exports of it share the store. Of a file; */
-	ino_t ino;              /* a device: st_rdev and 0; both 0: shared with nobody */
+	dev_t dev;              /* identity of the image: two exports of it share the store. */
+	ino_t ino;              /* A device: st_rdev and 0. Both 0: shared with nobody */
 	char *name;             /* of the export that opened it, for messages */
 	char notice[256];       /* after open: a sentence for the log, or "" */
 	struct store_stats stats; /* private: store_get_stats */

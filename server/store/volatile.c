@@ -26,7 +26,7 @@ struct version {
 struct block {
 	struct tree_node node;  /* key: the offset in bytes */
 	struct version now;     /* what reads see */
-	struct version before;  /* what the running flush is to save, if it was written again since */
+	struct version before;  /* what the running flush is to save, if it was written since */
 	bool in_flush;          /* the running flush is to save `now` */
 	bool lost;              /* `now` is not to be saved by a flush */
 };
@@ -52,8 +52,8 @@ static bool coin(uint64_t seed, uint64_t a, uint64_t b)
 
 /* ---- I/O below ---- */
 
-static int below_io(struct vcache *c, enum elv_op op, uint64_t offset, uint64_t length, struct iovec *iov,
-		    unsigned niov)
+static int below_io(struct vcache *c, enum elv_op op, uint64_t offset, uint64_t length,
+		    struct iovec *iov, unsigned niov)
 {
 	struct elv_io io;
 
@@ -66,6 +66,11 @@ static int below_io(struct vcache *c, enum elv_op op, uint64_t offset, uint64_t 
 	io.niov = niov;
 	store_run(c->below, &io);
 	return io.result < 0 ? (int)io.result : io.result < (int64_t)length ? -EIO : 0;
+}
+
+static uint64_t block_start(uint64_t offset)
+{
+	return offset - offset % VOLATILE_BLOCK;
 }
 
 /* The bytes of the block at this offset: fewer at the end of the image. */
@@ -174,12 +179,14 @@ struct run {
 
 static void save_run(struct run *r)
 {
-	static const enum elv_op op[] = { [DATA] = ELV_WRITE, [ZEROES] = ELV_ZERO, [TRIMMED] = ELV_TRIM };
+	static const enum elv_op ops[] = {
+		[DATA] = ELV_WRITE, [ZEROES] = ELV_ZERO, [TRIMMED] = ELV_TRIM,
+	};
 	int error;
 
 	if (!r->length)
 		return;
-	error = below_io(r->c, op[r->kind], r->offset, r->length, r->iov, r->kind == DATA ? r->n : 0);
+	error = below_io(r->c, ops[r->kind], r->offset, r->length, r->iov, r->n);
 	if (error && !r->error)
 		r->error = error;
 	r->length = 0;
@@ -242,7 +249,8 @@ static bool by_chance(const struct block *b, uint64_t seed)
 /* ---- ios ---- */
 
 /* Copy between [from, to) of the block at `at` and the io's memory. */
-static void copy(const struct elv_io *io, char *data, uint64_t at, uint64_t from, uint64_t to, bool to_io)
+static void copy(const struct elv_io *io, char *data, uint64_t at, uint64_t from, uint64_t to,
+		 bool to_io)
 {
 	uint64_t skip = from - io->offset;
 
@@ -278,17 +286,21 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 static int read_blocks(struct vcache *c, struct elv_io *io)
 {
-	uint64_t end = io->offset + io->length, start = io->offset & ~(uint64_t)(VOLATILE_BLOCK - 1);
+	uint64_t end = io->offset + io->length, at;
+	struct block *b = first_from(c, block_start(io->offset));
 	int r = below_io(c, ELV_READ, io->offset, io->length, io->iov, io->niov);
 
-	for (struct block *b = first_from(c, start); !r && b && b->node.key < end; b = next_block(b))
-		copy(io, b->now.data, b->node.key, larger(io->offset, b->node.key),
-		     smaller(end, b->node.key + block_length(c, b->node.key)), true);
+	for (; !r && b && b->node.key < end; b = next_block(b)) {
+		at = b->node.key;
+		copy(io, b->now.data, at, larger(io->offset, at),
+		     smaller(end, at + block_length(c, at)), true);
+	}
 	return r;
 }
 
 /* Write, zero or trim [from, to) of the block at `at`. */
-static int change_block(struct vcache *c, struct elv_io *io, uint64_t at, uint64_t from, uint64_t to)
+static int change_block(struct vcache *c, struct elv_io *io, uint64_t at, uint64_t from,
+			uint64_t to)
 {
 	bool whole = from == at && to == at + block_length(c, at);
 	struct block *b;
@@ -321,7 +333,7 @@ static int change_block(struct vcache *c, struct elv_io *io, uint64_t at, uint64
 
 static int change_blocks(struct vcache *c, struct elv_io *io, bool durable)
 {
-	uint64_t end = io->offset + io->length, start = io->offset & ~(uint64_t)(VOLATILE_BLOCK - 1);
+	uint64_t end = io->offset + io->length, start = block_start(io->offset);
 	int r = 0;
 
 	c->writes++;
@@ -352,10 +364,11 @@ void vcache_run(struct vcache *c, struct elv_io *io, bool durable)
 
 void vcache_lose(struct vcache *c, uint64_t offset, uint64_t length)
 {
-	uint64_t end = offset + length, start = offset & ~(uint64_t)(VOLATILE_BLOCK - 1);
+	struct block *b;
 
 	pthread_mutex_lock(&c->lock);
-	for (struct block *b = first_from(c, start); b && b->node.key < end; b = next_block(b))
+	for (b = first_from(c, block_start(offset)); b && b->node.key < offset + length;
+	     b = next_block(b))
 		b->lost = true;
 	pthread_mutex_unlock(&c->lock);
 }

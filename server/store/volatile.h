@@ -1,13 +1,14 @@
 /*
  * A volatile write cache in front of a store, for tests of what a power failure leaves.
  *
- * What is written stays in memory, in blocks of 4096 bytes, until a flush saves it to the store below
- * (or a write that must be durable saves its own blocks). Reads see the cache. A flush saves what was
- * complete when it began and nothing that came later: of a block that is written again while the
- * flush runs, the version from before it is saved, and the new one stays volatile.
+ * What is written stays in memory, in blocks of 4096 bytes, until a flush saves it to the store
+ * below (or a write that must be durable saves its own blocks). Reads see the cache. A flush
+ * saves what was complete when it began and nothing that came later: of a block that is written
+ * again while the flush runs, the version from before it is saved, and the new one stays
+ * volatile.
  *
- * A flush that is made to fail loses what it should have saved, as the kernel's page cache does: the
- * blocks read as written, but no later flush saves them, unless they are written again.
+ * A flush that is made to fail loses what it should have saved, as the kernel's page cache does:
+ * the blocks read as written, but no later flush saves them, unless they are written again.
  *
  * Any thread, several at a time; all calls block.
  */

@@ -76,6 +76,13 @@ static void make_sys(void)
 	put_link("../../sdb", "sys/devices/dm-2/slaves/sdb");
 	put_disk("md0", "9:0\n", "0\n");
 	put_link("../../sdb", "sys/devices/md0/slaves/sdb");
+	/* vda, on a virtual machine; dm-3 over it; sdc, of QEMU. */
+	put_disk("pci0/virtio2/block/vda", "254:0\n", "1\n");
+	put_disk("dm-3", "253:3\n", "1\n");
+	put("sys/devices/dm-3/dm/name", "root\n");
+	put_link("../../pci0/virtio2/block/vda", "sys/devices/dm-3/slaves/vda");
+	put_disk("sdc", "8:32\n", "1\n");
+	put("sys/devices/sdc/device/vendor", "QEMU    \n");
 	put("mounts",
 	    "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
 	    "not a line of a mount table\n"
@@ -103,6 +110,8 @@ START_TEST(devices_in_sysfs)
 		{ 8, 0, "sda", 8, 0, true }, { 8, 1, "sda", 8, 0, true }, { 8, 16, "sdb", 8, 16, false },
 		{ 253, 0, "sda", 8, 0, true }, { 253, 1, "sda", 8, 0, true },
 		{ 253, 2, "dm-2", 253, 2, true }, { 9, 0, "md0", 9, 0, false },
+		{ 254, 0, "vda", 254, 0, false }, { 253, 3, "vda", 254, 0, false },
+		{ 8, 32, "sdc", 8, 32, false },
 	};
 
 	make_sys();

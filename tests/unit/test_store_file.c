@@ -149,6 +149,7 @@ static void lock_file(int fd, int cmd, short type)
 
 START_TEST(locked_by_another_program)
 {
+	struct flock exclusive = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	const char *path = make_file("file", MIB, 0);
 	int fd = open(path, O_RDWR), p[2];
 	struct store *s, *t;
@@ -165,8 +166,10 @@ START_TEST(locked_by_another_program)
 	refuses(path, P("readonly=0"), -EBUSY, "lock=0");
 	s = must_open(path, P("readonly=1"));
 	ck_assert_int_eq(try_open(&t, "writer", path, P("readonly=0")), -EBUSY);
-	/* The reader goes on as before. */
+	/* The reader goes on as before, lock included. */
 	ck_assert(s->geometry.readonly);
+	lock_file(fd, F_OFD_SETLK, F_UNLCK);
+	ck_assert_int_eq(fcntl(fd, F_OFD_SETLK, &exclusive), -1);
 	ck_assert_int_eq(do_io(NULL, s, ELV_READ, 0, 0, &c, 1), 1);
 	store_close(s);
 	close(fd);

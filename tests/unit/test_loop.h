@@ -24,7 +24,8 @@ static inline int attach_loop(const char *file, const char *options, char *loop)
 	FILE *f;
 	int fd;
 
-	snprintf(command, sizeof(command), "losetup %s --find --show %s 2>/dev/null", options, file);
+	snprintf(command, sizeof(command), "losetup %s --find --show %s 2>/dev/null", options,
+		 file);
 	f = popen(command, "r");
 	if (!f || !fgets(loop, 64, f) || pclose(f)) {
 		puts("no loop device here: skipped");

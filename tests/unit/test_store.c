@@ -260,8 +260,8 @@ START_TEST(lanes_without_work)
 END_TEST
 
 /*
- * No wake-up may be lost: many rounds of one or few direct ios (which end whenever the device likes),
- * each waited for by the descriptor alone, with and without an empty reap in between.
+ * No wake-up may be lost: many rounds of one or few direct ios (which end whenever the device
+ * likes), each waited for by the descriptor alone, with and without an empty reap in between.
  */
 static void wait_often(struct lane *lane, struct store *s, unsigned rounds)
 {
@@ -274,8 +274,8 @@ static void wait_often(struct lane *lane, struct store *s, unsigned rounds)
 		unsigned n = 1 + r % N;
 
 		for (unsigned i = 0; i < n; i++)
-			set_io(&ios[i], s, r % 16 ? ELV_READ : ELV_WRITE, 0, (r * 37 + i * 11) % 256 * 4096,
-			       buf + i * 4096, 4096);
+			set_io(&ios[i], s, r % 16 ? ELV_READ : ELV_WRITE, 0,
+			       (r * 37 + i * 11) % 256 * 4096, buf + i * 4096, 4096);
 		do_ios(lane, ios, n);
 		for (unsigned i = 0; i < n; i++)
 			ck_assert_int_eq(ios[i].result, 4096);
@@ -312,12 +312,14 @@ START_TEST(no_wake_up_is_lost)
 }
 END_TEST
 
+static const char *const caches[] = { "cache=writeback", "cache=none" };
+
 /* More ios than the ring has room for, in flight and prepared. */
 START_TEST(a_full_ring_is_no_error)
 {
 	enum { N = 200 };
 	const struct lane_config config = { 4, 8, 0 };
-	struct store *s = must_open(make_file("image", MIB, 7), P(_i ? "cache=none" : "cache=writeback"));
+	struct store *s = must_open(make_file("image", MIB, 7), P(caches[_i]));
 	struct elv_io *ios = calloc(N, sizeof(*ios));
 	struct store_stats stats;
 	struct lane *lane;
@@ -366,7 +368,7 @@ static void *use_lane(void *arg)
 
 START_TEST(lanes_of_several_threads)
 {
-	struct store *s = must_open(make_file("image", MIB, 7), P(_i ? "cache=none" : "cache=writeback"));
+	struct store *s = must_open(make_file("image", MIB, 7), P(caches[_i]));
 	struct user users[6];
 
 	for (unsigned i = 0; i < 6; i++) {
@@ -384,7 +386,8 @@ END_TEST
 START_TEST(one_batch_many_stores)
 {
 	struct store *s[3] = {
-		must_open("null:", P("size=1M")), must_open(make_file("a", MIB, 1), P("cache=none")),
+		must_open("null:", P("size=1M")),
+		must_open(make_file("a", MIB, 1), P("cache=none")),
 		must_open(make_file("b", MIB, 2), P("cache=writeback", "aio=threads")),
 	};
 	struct elv_io *ios = calloc(30, sizeof(*ios));

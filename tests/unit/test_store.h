@@ -77,8 +77,8 @@ static UNUSED struct store_params params_of(const char *first, ...)
 		char name[64];
 
 		snprintf(name, sizeof(name), "%.*s", (int)(eq - s), s);
-		ck_assert_msg(!tunable_changes_set(&c, store_rows, &p, name, eq + 1, err, sizeof(err)), "%s",
-			      err);
+		if (tunable_changes_set(&c, store_rows, &p, name, eq + 1, err, sizeof(err)))
+			ck_abort_msg("%s", err);
 	}
 	va_end(args);
 	tunable_changes_commit(&c);
@@ -86,7 +86,8 @@ static UNUSED struct store_params params_of(const char *first, ...)
 	return p;
 }
 
-static UNUSED int try_open(struct store **s, const char *name, const char *path, struct store_params p)
+static UNUSED int try_open(struct store **s, const char *name, const char *path,
+			   struct store_params p)
 {
 	int r;
 

@@ -30,8 +30,8 @@ static void put_link(const char *to, const char *name)
 {
 	char command[512];
 
-	snprintf(command, sizeof(command), "mkdir -p $(dirname %s) && ln -s %s %s", in_dir(name), to,
-		 in_dir(name));
+	snprintf(command, sizeof(command), "mkdir -p $(dirname %s) && ln -s %s %s", in_dir(name),
+		 to, in_dir(name));
 	ck_assert_int_eq(system(command), 0);
 }
 
@@ -93,9 +93,10 @@ static void make_sys(void)
 
 static struct block_info describe(unsigned maj, unsigned min, bool known)
 {
+	const char *sys = in_dir("sys"), *mounts = in_dir("mounts");
 	struct block_info info;
 
-	ck_assert_int_eq(block_describe_in(in_dir("sys"), in_dir("mounts"), makedev(maj, min), &info), known);
+	ck_assert_int_eq(block_describe_in(sys, mounts, makedev(maj, min), &info), known);
 	return info;
 }
 
@@ -107,7 +108,8 @@ START_TEST(devices_in_sysfs)
 		unsigned disk_maj, disk_min;
 		bool rotational;
 	} rows[] = {
-		{ 8, 0, "sda", 8, 0, true }, { 8, 1, "sda", 8, 0, true }, { 8, 16, "sdb", 8, 16, false },
+		{ 8, 0, "sda", 8, 0, true }, { 8, 1, "sda", 8, 0, true },
+		{ 8, 16, "sdb", 8, 16, false },
 		{ 253, 0, "sda", 8, 0, true }, { 253, 1, "sda", 8, 0, true },
 		{ 253, 2, "dm-2", 253, 2, true }, { 9, 0, "md0", 9, 0, false },
 		{ 254, 0, "vda", 254, 0, false }, { 253, 3, "vda", 254, 0, false },
@@ -146,9 +148,10 @@ END_TEST
 
 static void user_is(unsigned maj, unsigned min, const char *want)
 {
+	const char *sys = in_dir("sys"), *mounts = in_dir("mounts");
 	char buf[256];
 
-	block_describe_user_in(in_dir("sys"), in_dir("mounts"), makedev(maj, min), buf, sizeof(buf));
+	block_describe_user_in(sys, mounts, makedev(maj, min), buf, sizeof(buf));
 	ck_assert_str_eq(buf, want);
 }
 
@@ -246,10 +249,10 @@ START_TEST(a_mounted_device)
 }
 END_TEST
 
-/* A partition belongs to its whole disk. The table is the simplest there is. */
+/* A partition belongs to its whole disk. The table: one entry, 2048 sectors from 2048 on. */
 START_TEST(a_partition)
 {
-	static const unsigned char entry[16] = { [4] = 0x83, [8] = 0, 8, 0, 0, 0, 8, 0, 0 }; /* 2048+2048 */
+	static const unsigned char entry[16] = { [4] = 0x83, [8] = 0, 8, 0, 0, 0, 8, 0, 0 };
 	const char *image = make_file("image", 4 * MIB, 0);
 	char loop[64], part[80];
 	int fd = open(image, O_WRONLY);
@@ -282,7 +285,9 @@ END_TEST
 
 START_TEST(discards_and_zeroes)
 {
-	static const char *const caches[] = { "cache=none", "cache=writeback", "cache=writethrough" };
+	static const char *const caches[] = {
+		"cache=none", "cache=writeback", "cache=writethrough",
+	};
 	const char *image = make_file("image", 4 * MIB, 7);
 	char loop[64], *buf = malloc(4 * MIB);
 	int fd = attach_loop(image, "", loop);
@@ -301,13 +306,15 @@ START_TEST(discards_and_zeroes)
 	ck_assert_int_le(st.st_blocks, 2 * MIB / 512 + 64);
 	ck_assert_int_eq(do_io(lane, s, ELV_TRIM, 0, 100, NULL, 100), 100); /* less than a sector */
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_NO_HOLE, 0, NULL, MIB + 1), MIB + 1);
-	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_FAST_ZERO, 3 * MIB - 1, NULL, MIB / 2), MIB / 2);
+	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_FAST_ZERO, 3 * MIB - 1, NULL, MIB / 2),
+			 MIB / 2);
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, 0, 3 * MIB + MIB / 2 + 3, NULL, 5), 5);
 	ck_assert_int_eq(do_io(lane, s, ELV_READ, 0, 0, buf, 4 * MIB), 4 * MIB);
 	ck_assert_int_eq(stat(image, &st), 0);
 	for (unsigned i = 0; i < 4 * MIB; i++) {
 		unsigned at = 3 * MIB + MIB / 2;
-		bool zero = i < 2 * MIB || (i >= 3 * MIB - 1 && i < at - 1) || (i >= at + 3 && i < at + 8);
+		bool zero = i < 2 * MIB || (i >= 3 * MIB - 1 && i < at - 1) ||
+			(i >= at + 3 && i < at + 8);
 
 		if (buf[i] != (zero ? 0 : 7) && i / 512 != (2 * MIB + 100) / 512)
 			ck_abort_msg("byte %u is %d", i, buf[i]);
@@ -320,8 +327,8 @@ START_TEST(discards_and_zeroes)
 END_TEST
 
 /*
- * A device that has no room for what it promised: a loop device over a file with holes in a full file
- * system. Buffered writes succeed, and the sync fails; direct ones fail themselves.
+ * A device that has no room for what it promised: a loop device over a file with holes in a full
+ * file system. Buffered writes succeed, and the sync fails; direct ones fail themselves.
  */
 struct full {
 	int fd;
@@ -363,7 +370,8 @@ static struct lane *lane_of(int i)
 	return i == 2 ? NULL : open_lane(i == 0);
 }
 
-static struct elv_io *write_io(struct store *s, unsigned flags, uint64_t offset, void *buf, uint64_t length)
+static struct elv_io *write_io(struct store *s, unsigned flags, uint64_t offset, void *buf,
+			       uint64_t length)
 {
 	struct elv_io *io = malloc(sizeof(*io));
 

@@ -71,7 +71,8 @@ static bool file_has(const char *path, uint64_t offset, uint64_t length, int fil
 
 START_TEST(every_third_fails)
 {
-	struct store *s = must_open("null:", P("size=1M", "fault_error_every=3", "fault_errno=ENOSPC"));
+	struct store *s = must_open("null:", P("size=1M", "fault_error_every=3",
+					       "fault_errno=ENOSPC"));
 	struct lane *lane = lane_if(_i);
 	struct store_params p;
 
@@ -110,7 +111,8 @@ END_TEST
 START_TEST(short_transfers)
 {
 	static const unsigned lengths[][2] = {
-		{ 1, 1 }, { 2, 1 }, { 511, 255 }, { 1024, 512 }, { 4096, 2048 }, { 5000, 2048 }, { 65536, 32768 },
+		{ 1, 1 }, { 2, 1 }, { 511, 255 }, { 1024, 512 }, { 4096, 2048 }, { 5000, 2048 },
+		{ 65536, 32768 },
 	};
 	const char *path = make_file("image", MIB, 1);
 	struct store *s = must_open(path, P("fault_short_every=2"));
@@ -211,7 +213,8 @@ END_TEST
 
 START_TEST(delays)
 {
-	struct store *s = must_open("null:", P("size=1M", "fault_delay=2ms", "fault_flush_delay=30ms"));
+	struct store *s = must_open("null:", P("size=1M", "fault_delay=2ms",
+					       "fault_flush_delay=30ms"));
 	struct lane *lane = lane_if(_i);
 	uint64_t began = store_now();
 
@@ -305,7 +308,8 @@ START_TEST(a_flush_saves_everything)
 	ck_assert_int_eq(flush(lane, s), 0);
 	ck_assert_int_eq(store_crash(s, 0), 0);
 	ck_assert(reads_as(lane, s, 0, 100, 1) && reads_as(lane, s, 100, 300 * KIB, 2));
-	ck_assert(reads_as(lane, s, 400 * KIB, 64 * KIB, 0) && reads_as(lane, s, 500 * KIB, 64 * KIB, 0));
+	ck_assert(reads_as(lane, s, 400 * KIB, 64 * KIB, 0));
+	ck_assert(reads_as(lane, s, 500 * KIB, 64 * KIB, 0));
 	ck_assert(reads_as(lane, s, size - 20, 10, 1) && reads_as(lane, s, size - 10, 10, 3));
 	lane_close(lane);
 	store_close(s);
@@ -498,7 +502,8 @@ START_TEST(random_crashes)
 {
 	enum { N = 64 };
 	const char *path = make_file("image", N * B, 0);
-	struct store *s = must_open(path, P("fault_volatile=1", _i & 2 ? "fault_seed=9" : "fault_seed=0"));
+	struct store *s = must_open(path, P("fault_volatile=1",
+					    _i & 2 ? "fault_seed=9" : "fault_seed=0"));
 	struct lane *lane = lane_if(_i & 1);
 	unsigned char now[N] = { 0 }, stable[N] = { 0 };
 	bool written[N][256] = { { false } };
@@ -535,7 +540,7 @@ START_TEST(random_crashes)
 			ck_assert(now[b] == stable[b] || written[b][now[b]]);
 			ck_assert(reads_as(lane, s, b * B, B, now[b]));
 		}
-		/* What survived may be overwritten again only by what is newer: it is stable now. */
+		/* What survived may be overwritten only by what is newer: it is stable now. */
 		memcpy(stable, now, N);
 		memset(written, 0, sizeof(written));
 	}
@@ -577,7 +582,8 @@ static void *use_store(void *arg)
 
 START_TEST(several_lanes)
 {
-	struct store *s = must_open(make_file("image", MIB, 0), P("fault_volatile=1", "fault_seed=3"));
+	struct store *s = must_open(make_file("image", MIB, 0),
+				    P("fault_volatile=1", "fault_seed=3"));
 	struct user users[4];
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -619,8 +625,9 @@ END_TEST
 START_TEST(becoming_writable)
 {
 	const char *path = make_file("image", MIB, 1);
-	struct store *s = must_open(path, P("readonly=1", "fault_volatile=1", "disk_model=hdd7200")), *t;
+	struct store *s, *t;
 
+	s = must_open(path, P("readonly=1", "fault_volatile=1", "disk_model=hdd7200"));
 	ck_assert(s->geometry.readonly);
 	t = must_open(path, P("fault_volatile=1", "disk_model=hdd7200"));
 	ck_assert_ptr_eq(s, t);

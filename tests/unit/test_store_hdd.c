@@ -1,5 +1,6 @@
 /*
- * The emulated disk: the model (sched/sim/hdd.h) against arithmetic, and the store that waits for it.
+ * The emulated disk: the model (sched/sim/hdd.h) against arithmetic, and the store that waits for
+ * it.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -60,7 +61,7 @@ START_TEST(random_accesses)
 	double seek = mean_seek(), turn = 60000.0 / 7200, transfer = turn * 8 / 1664, want, got;
 	struct hdd d;
 
-	/* The table of seeks that it was fitted to (with an error of 0.25 ms) has a mean of 9.19 ms. */
+	/* The table of seeks that it was fitted to (error: 0.25 ms) has a mean of 9.19 ms. */
 	ck_assert_double_eq_tol(seek, 9.19, 0.25);
 	hdd_init(&d, &hdd7200, sizes[_i]);
 	want = hdd7200.overhead / MS + seek + turn / 2 + transfer;
@@ -91,7 +92,8 @@ START_TEST(the_seek_curve)
 END_TEST
 
 /* MB/s of reading or writing everything from offset on in steps. */
-static double rate(struct hdd *d, uint64_t offset, uint64_t total, uint64_t step, bool write, uint64_t pause)
+static double rate(struct hdd *d, uint64_t offset, uint64_t total, uint64_t step, bool write,
+		   uint64_t pause)
 {
 	uint64_t now = 0, start = hdd_access(d, now, offset, step, write);
 
@@ -111,10 +113,10 @@ START_TEST(sequential_reads)
 	sustained = media * 2 * d.revolution / (2 * d.revolution + d.head_skew + d.cylinder_skew);
 	ck_assert_double_gt(sustained, 100);
 	got = rate(&d, 0, 256 * MIB, 128 * KIB, false, 0);
-	ck_assert_msg(fabs(got - sustained) < 0.02 * sustained, "%.1f instead of %.1f MB/s", got, sustained);
+	ck_assert_double_eq_tol(got, sustained, 0.02 * sustained);
 	/* Reading ahead hides the pauses of a reader that asks for one thing at a time. */
 	got = rate(&d, 0, 256 * MIB, 128 * KIB, false, 500000);
-	ck_assert_msg(fabs(got - sustained) < 0.02 * sustained, "%.1f instead of %.1f MB/s", got, sustained);
+	ck_assert_double_eq_tol(got, sustained, 0.02 * sustained);
 	/* One large access is as fast. */
 	got = 64 * MIB * 1000.0 / hdd_service(&d, 0, 0, 64 * MIB, false);
 	ck_assert_msg(got > 0.95 * sustained && got < 1.02 * sustained, "%.1f MB/s", got);
@@ -143,7 +145,7 @@ START_TEST(sequential_writes)
 	double got, want;
 	struct hdd d;
 
-	/* Without a write cache each one waits until the platter is back: a turn and its transfer. */
+	/* Without a write cache each one waits until the platter is back. */
 	hdd_init(&d, &hdd7200, 1000 * GIB);
 	got = rate(&d, 0, 64 * MIB, 64 * KIB, true, 0);
 	ck_assert_msg(got > 6.5 && got < 8.5, "%.1f MB/s", got);
@@ -214,7 +216,9 @@ END_TEST
 
 START_TEST(every_size_and_place)
 {
-	static const uint64_t sizes[] = { 1, 512, 513, 4096, MIB, 3 * MIB + 1, 27 * MIB, 20480 * GIB };
+	static const uint64_t sizes[] = {
+		1, 512, 513, 4096, MIB, 3 * MIB + 1, 27 * MIB, 20480 * GIB,
+	};
 	struct hdd d, e;
 
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -237,7 +241,8 @@ START_TEST(every_size_and_place)
 			e = d;
 			service = hdd_service(&d, now, offset, length, k & 1);
 			ck_assert_mem_eq(&d, &e, sizeof(d)); /* a look changes nothing */
-			ck_assert_uint_eq(hdd_access(&d, now, offset, length, k & 1), now + service);
+			ck_assert_uint_eq(hdd_access(&d, now, offset, length, k & 1),
+					  now + service);
 			ck_assert_uint_gt(service, 0);
 			ck_assert_uint_lt(service, 200000000);
 			now += service + rnd(3) * 1000000;
@@ -263,7 +268,8 @@ START_TEST(the_store_takes_its_time)
 	/* Ten writes to one place: nine whole turns between them. */
 	for (unsigned i = 0; i < 10; i++) {
 		memset(buf, i, sizeof(buf));
-		ck_assert_int_eq(do_io(i & 1 ? lane : NULL, s, ELV_WRITE, 0, 32 * MIB, buf, 4096), 4096);
+		ck_assert_int_eq(do_io(i & 1 ? lane : NULL, s, ELV_WRITE, 0, 32 * MIB, buf, 4096),
+				 4096);
 	}
 	took = store_now() - began;
 	ck_assert_uint_ge(took, 9 * 8333333ull);
@@ -277,7 +283,7 @@ START_TEST(the_store_takes_its_time)
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_FAST_ZERO, 0, NULL, MIB), -ENOTSUP);
 	began = store_now();
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, 0, 0, NULL, 4 * MIB), 4 * MIB);
-	ck_assert_uint_ge(store_now() - began, 4 * 8333333ull); /* at least four tracks are written */
+	ck_assert_uint_ge(store_now() - began, 4 * 8333333ull); /* at least four tracks */
 	ck_assert_int_eq(do_io(lane, s, ELV_READ, 0, 0, buf, 4096), 4096);
 	ck_assert_int_eq(buf[0], 0);
 	ck_assert_int_eq(do_io(lane, s, ELV_CACHE, 0, 0, NULL, MIB), MIB);

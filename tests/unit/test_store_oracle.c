@@ -1,11 +1,11 @@
 /*
- * Random operations of all kinds through a lane, against a model in memory: every cache mode, way of
- * I/O and kind of image; ranges, memory and segments of any alignment; several at a time.
+ * Random operations of all kinds through a lane, against a model in memory: every cache mode, way
+ * of I/O and kind of image; ranges, memory and segments of any alignment; several at a time.
  */
 #include "tests/unit/test_store.h"
 #include "tests/unit/test_loop.h"
 
-enum { MIB = 1024 * 1024, SIZE = 3 * MIB, BATCH = 12, ROUNDS = 100, LONGEST = 400 * 1024 };
+enum { MIB = 1024 * 1024, SIZE = 3 * MIB, BATCH = 12, LONGEST = 400 * 1024 };
 
 static uint64_t seed;
 
@@ -105,7 +105,8 @@ static void look_at(struct world *w, struct elv_io *io)
 	/* (Each ck_assert is a system call: not one a byte.) */
 	for (uint64_t i = 0; i < io->length; i++)
 		if (now[i] && now[i] != w->model[io->offset + i])
-			ck_abort_msg("byte %llu after a TRIM", (unsigned long long)(io->offset + i));
+			ck_abort_msg("byte %llu after a TRIM",
+				     (unsigned long long)(io->offset + i));
 	memcpy(w->model + io->offset, now, io->length);
 	free(now);
 }
@@ -118,8 +119,9 @@ static void check(struct world *w, struct elv_io *io)
 		w->refused++;
 		return;
 	}
-	ck_assert_msg(io->result == (int64_t)io->length, "op %d flags %u %llu+%llu: %lld", io->op, io->flags,
-		      (unsigned long long)io->offset, (unsigned long long)io->length, (long long)io->result);
+	ck_assert_msg(io->result == (int64_t)io->length, "op %d flags %u %llu+%llu: %lld", io->op,
+		      io->flags, (unsigned long long)io->offset, (unsigned long long)io->length,
+		      (long long)io->result);
 	ck_assert(!io->sync_failed);
 	if (io->op == ELV_READ && memcmp(io->iov[0].iov_base, at, io->length))
 		ck_abort_msg("wrong data at %llu+%llu", (unsigned long long)io->offset,
@@ -169,8 +171,10 @@ static void compare(struct world *w, const char *what)
 	close(fd);
 }
 
-static void run_world(const char *path, uint64_t size, int way, struct store_params p, const char *what)
+static void run_world(const char *path, uint64_t size, int way, struct store_params p,
+		      const char *what)
 {
+	unsigned rounds = getenv("FULL") && *getenv("FULL") ? 400 : 60;
 	struct world w = { .path = path, .size = size };
 	int fd;
 
@@ -184,10 +188,11 @@ static void run_world(const char *path, uint64_t size, int way, struct store_par
 	close(fd);
 	w.ops = calloc(BATCH, sizeof(*w.ops));
 	for (unsigned i = 0; i < BATCH; i++)
-		ck_assert_int_eq(posix_memalign((void **)&w.ops[i].memory, 4096, LONGEST + 4096), 0);
+		ck_assert_int_eq(posix_memalign((void **)&w.ops[i].memory, 4096, LONGEST + 4096),
+				 0);
 	w.s = must_open(path, p);
 	w.lane = way == 2 ? NULL : open_lane(way == 0);
-	for (unsigned r = 0; r < ROUNDS; r++)
+	for (unsigned r = 0; r < rounds; r++)
 		run_round(&w);
 	ck_assert_uint_gt(w.zeroed, 0);
 	if (w.lane)
@@ -206,7 +211,9 @@ static void run_world(const char *path, uint64_t size, int way, struct store_par
 /* _i: cache mode, aio, lane with ring, lane without, no lane. */
 static struct store_params settings(int i, char *what, size_t len)
 {
-	static const char *const caches[] = { "cache=none", "cache=writeback", "cache=writethrough" };
+	static const char *const caches[] = {
+		"cache=none", "cache=writeback", "cache=writethrough",
+	};
 	static const char *const aios[] = { "aio=auto", "aio=threads" };
 
 	snprintf(what, len, "%s %s way %d", caches[i % 3], aios[i / 3 % 2], i / 6);

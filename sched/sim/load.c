@@ -58,16 +58,23 @@ static uint64_t choose_offset(struct sim_load *l, uint64_t size)
 	return at;
 }
 
+/* The next open connection; there must be one. */
+static void next_conn(struct sim_load *l)
+{
+	do {
+		l->conn = l->conn ? TAILQ_NEXT(l->conn, link) : NULL;
+		if (!l->conn)
+			l->conn = TAILQ_FIRST(&l->client->conns);
+	} while (!l->conn->c.open);
+}
+
 static void submit_one(struct sim_load *l)
 {
-	struct sim_client *c = l->client;
 	enum elv_op op = choose_op(l);
 	uint64_t size = choose_size(l);
 	unsigned flags = elv_modifies(op) && sim_chance(&l->dice, l->fua) ? ELV_FUA : 0;
 
-	l->conn = l->conn ? TAILQ_NEXT(l->conn, link) : NULL;
-	if (!l->conn)
-		l->conn = TAILQ_FIRST(&c->conns);
+	next_conn(l);
 	if (op == ELV_FLUSH)
 		sim_submit(l->conn, op, 0, 0, 0);
 	else

@@ -1,8 +1,6 @@
 /* Disk models: constant, linear, flash, rotating. */
 #include "sched/sim/model.h"
 
-#include <math.h>
-
 #include "sched/cost.h"
 
 #define US 1000ULL
@@ -34,49 +32,10 @@ struct sim_model sim_model_ssd(unsigned lanes, uint64_t read_ns, uint64_t write_
 
 struct sim_model sim_model_hdd(uint64_t size)
 {
-	return (struct sim_model){
-		.name = "hdd", .rotational = true, .lanes = 1, .size = size, .sync_time = 8 * MS,
-	};
-}
+	struct sim_model m = { .name = "hdd", .rotational = true, .lanes = 1, .sync_time = 8 * MS };
 
-/* --- the rotating disk --- */
-
-enum {
-	CYLINDERS = 60000,
-	TRACK_BYTES = 1250000, /* 150 MB/s at 120 turns a second */
-};
-static const uint64_t turn = 8333333; /* ns */
-
-/* A seek over this share of the disk, in ns: 0.8 ms to the next track, 8.5 ms on average, 16 ms across. */
-static uint64_t seek_time(const struct sim_model *m, uint64_t from, uint64_t to)
-{
-	uint64_t bytes = from > to ? from - to : to - from;
-	double d = (double)bytes / (double)m->size * CYLINDERS;
-
-	if (d < 1)
-		return 0;
-	return (uint64_t)(d < 20000 ? 0.8e6 + 4.5e4 * sqrt(d) : 5.16e6 + 100.0 * d);
-}
-
-/* ns until the platter has turned to this byte. */
-static uint64_t rotation_time(uint64_t offset, uint64_t now)
-{
-	uint64_t there = offset % TRACK_BYTES * turn / TRACK_BYTES, angle = now % turn;
-
-	return there >= angle ? there - angle : there + turn - angle;
-}
-
-static uint64_t hdd_time(struct sim_model *m, const struct elv_io *io, uint64_t now)
-{
-	uint64_t t = now + 100 * US;
-	uint64_t transfer = io->length * turn / TRACK_BYTES;
-
-	if (elv_is_discard(io->op))
-		transfer = 0;
-	t += seek_time(m, m->position, io->offset);
-	t += rotation_time(io->offset, t);
-	m->position = io->offset + io->length;
-	return t + transfer - now;
+	hdd_init(&m.hdd, &hdd7200, size);
+	return m;
 }
 
 uint64_t sim_model_finish(struct sim_model *m, const struct elv_io *io, uint64_t now)
@@ -91,7 +50,9 @@ uint64_t sim_model_finish(struct sim_model *m, const struct elv_io *io, uint64_t
 			lane = i;
 	start = m->busy_until[lane] > now ? m->busy_until[lane] : now;
 	if (m->rotational) {
-		took = hdd_time(m, io, start);
+		took = elv_is_discard(io->op) ? m->hdd.params.overhead
+					      : hdd_access(&m->hdd, start, io->offset, io->length,
+							   io->op == ELV_WRITE) - start;
 	} else {
 		uint64_t sectors = (io->length + 511) / 512;
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "sched/request.h"
+#include "sched/sim/hdd.h"
 
 enum { SIM_MAX_LANES = 64 };
 
@@ -21,10 +22,7 @@ struct sim_model {
 	uint64_t write_fixed;          /* instead of fixed, for all but reads */
 	uint64_t sync_time;            /* ns of a sync; it waits for nobody */
 
-	/* Of the rotating disk. */
-	uint64_t size;                 /* bytes */
-	uint64_t position;             /* where the head is */
-
+	struct hdd hdd;                /* the rotating disk */
 	uint64_t busy_until[SIM_MAX_LANES];
 };
 
@@ -37,10 +35,7 @@ struct sim_model sim_model_linear(void);
 /* Reads take read_ns, all else write_ns, and 2 us a page more; `lanes` of them at one time. */
 struct sim_model sim_model_ssd(unsigned lanes, uint64_t read_ns, uint64_t write_ns);
 
-/*
- * A 7200 rpm disk of this size: a seek curve, a platter whose angle is a function of time, and
- * transfer at 150 MB/s. One at a time, no cache.
- */
+/* The 7200 rpm disk of sched/sim/hdd.h with this capacity. TRIM and ZERO cost it the overhead only. */
 struct sim_model sim_model_hdd(uint64_t size);
 
 /* The io is submitted now: when is it done? (An io of a store's sync: elv is NULL.) */

@@ -15,8 +15,9 @@
  *    lose the share otherwise; else only if its requests lie close together, because a seek away and
  *    back would cost more. Not if it usually thinks for longer than that. The waiting is charged;
  *  - within a client, sync (what somebody waits for) and async requests are two queues, served 5 : 2;
- *  - class rt goes first, but not for more than 90 % of any second while others wait; class idle
- *    goes when nobody else wants to, and one request every 200 ms in any case.
+ *  - class rt goes first, but while class be wants the disk too it gets no more than 9 : 1, request
+ *    by request, so 90 % of any second; class idle goes when nobody else wants to, and one request
+ *    every 200 ms in any case.
  */
 #include "sched/policy.h"
 
@@ -31,17 +32,25 @@
 #define MS 1000000ULL
 
 enum {
-	TAG_SCALE = 1 << 16,  /* tag units for a cost unit at weight 1; 1 MB/s lasts for ages */
+	TAG_SCALE = 1 << 16,  /* tag units for a cost unit at weight 1 */
 	ASYNC_SHARE = 2,      /* of async requests against ... */
 	SYNC_SHARE = 5,       /* ... sync ones of a client; CFQ: slice_async 40, slice_sync 100 */
+	BE_SHARE = 1,         /* of class be against ... */
+	RT_SHARE = 9,         /* ... class rt, while both want the disk */
 	EWMA = 8,
 	CLOSE_BYTES = 1 << 20, /* requests nearer than this to each other: no long seek */
 };
-static const uint64_t rt_window = 1000 * MS, rt_most = 900 * MS, idle_interval = 200 * MS;
+static const uint64_t idle_interval = 200 * MS;
+
+/*
+ * Tags are set back when virtual time gets here, far from the end of 64 bits; it begins so close that
+ * every longer test sees it happen.
+ */
+static const uint64_t vtime_limit = 1ULL << 62, vtime_start = (1ULL << 62) - (1ULL << 32);
 
 struct cfq_params {
 	uint64_t quantum;
-	uint64_t slice_idle;                          /* ns */
+	uint64_t slice_sync, slice_async, slice_idle; /* ns */
 	uint64_t fifo_expire_sync, fifo_expire_async; /* ns */
 	uint64_t back_seek_max;                       /* bytes */
 	uint64_t back_seek_penalty;
@@ -54,11 +63,14 @@ struct cfq_kind {
 	struct tree sort;
 	struct elv_requests fifo;
 	uint64_t tag; /* start-time fair queueing again, between the two kinds */
+	uint64_t seek;     /* bytes between its requests, EWMA */
+	uint64_t position; /* end of the last one */
 };
 
 struct cfq_client {
 	struct tree_node node; /* in its class' tree, by tag, while it has requests */
 	uint64_t tag;
+	int64_t rest; /* of the last division by the weight: errors must not add up */
 	enum elv_class io_class;
 	struct cfq_kind kind[NUM_KINDS];
 	uint64_t kind_vtime;
@@ -68,8 +80,6 @@ struct cfq_client {
 	/* What is known of its habits. */
 	uint64_t last_sync_done; /* ns, 0: nothing to learn from */
 	uint64_t think;          /* ns from a sync completion to the next sync request, EWMA */
-	uint64_t seek;           /* bytes between its sync requests, EWMA */
-	uint64_t position;       /* end of its last sync request */
 	uint64_t mean_cost;      /* of its ios, measured, EWMA; 0: none yet */
 };
 _Static_assert(sizeof(struct cfq_client) <= sizeof(((struct elv_client *)0)->area),
@@ -78,10 +88,12 @@ _Static_assert(sizeof(struct cfq_client) <= sizeof(((struct elv_client *)0)->are
 struct cfq {
 	const struct cfq_params *params;
 	struct tree clients[ELV_NUM_CLASSES];
+	struct elv_ios ios[ELV_NUM_CLASSES]; /* in flight, by the tag that their client had */
 	uint64_t vtime[ELV_NUM_CLASSES];
 
 	struct cfq_client *active; /* whose turn it is, with requests or without */
 	uint64_t turn;             /* requests it has had in this turn */
+	uint64_t turn_began;       /* ns */
 	enum kind turn_kind;       /* of the last of them */
 	bool fifo_checked;         /* in this turn */
 	uint64_t waits_since;      /* ns: the disk waits for the active client; 0: it does not */
@@ -89,10 +101,10 @@ struct cfq {
 	uint64_t position;        /* bytes: where the last io ended */
 	uint64_t last_completion; /* ns */
 	unsigned in_flight[ELV_NUM_CLASSES];
-	enum elv_class last_class;
-	uint64_t stamp;           /* ns: up to here, time is attributed to a class */
-	uint64_t window_began, rt_time; /* ns */
+	uint64_t rt_tag, be_tag;  /* start-time fair queueing once more, between the two classes */
+	uint64_t class_vtime;
 	uint64_t idle_served;     /* ns: when class idle last had a turn */
+	uint64_t others_seen;     /* ns: when another class last had a request */
 	uint64_t waits, hits;     /* idle windows opened; those in which the request came */
 };
 
@@ -153,9 +165,11 @@ static int cfq_init_queue(struct elevator *e)
 	if (!q)
 		return -ENOMEM;
 	q->params = elv_policy_params(e, &elv_cfq);
-	for (int i = 0; i < ELV_NUM_CLASSES; i++)
+	for (int i = 0; i < ELV_NUM_CLASSES; i++) {
 		tree_init(&q->clients[i], NULL);
-	q->last_class = ELV_CLASS_BE;
+		TAILQ_INIT(&q->ios[i]);
+		q->vtime[i] = vtime_start;
+	}
 	e->queue = q;
 	return 0;
 }
@@ -194,25 +208,109 @@ static void cfq_exit_client(struct elevator *e, struct elv_client *c)
 
 /* --- tags --- */
 
+static void raise_to(uint64_t *tag, uint64_t at_least)
+{
+	if (*tag < at_least)
+		*tag = at_least;
+}
+
+static void advance(uint64_t *tag, int64_t delta)
+{
+	*tag = delta < 0 && (uint64_t)-delta > *tag ? 0 : *tag + (uint64_t)delta;
+}
+
+static uint64_t *class_tag(struct cfq *q, enum elv_class io_class)
+{
+	return io_class == ELV_CLASS_RT ? &q->rt_tag : &q->be_tag;
+}
+
 static void enqueue_client(struct cfq *q, struct cfq_client *cc)
 {
-	if (cc->tag < q->vtime[cc->io_class])
-		cc->tag = q->vtime[cc->io_class];
-	tree_insert(&q->clients[cc->io_class], &cc->node, cc->tag);
+	struct tree *t = &q->clients[cc->io_class];
+
+	if (tree_empty(t) && cc->io_class != ELV_CLASS_IDLE)
+		raise_to(class_tag(q, cc->io_class), q->class_vtime);
+	raise_to(&cc->tag, q->vtime[cc->io_class]);
+	tree_insert(t, &cc->node, cc->tag);
 }
 
 /* The client was served, or is refunded, this many cost units. */
 static void charge(struct cfq *q, struct cfq_client *cc, int64_t cost)
 {
-	int64_t delta = cost * TAG_SCALE / (int64_t)owner(cc)->params.weight;
+	int64_t weight = (int64_t)owner(cc)->params.weight, sum = cost * TAG_SCALE + cc->rest;
 
-	if (delta < 0 && (uint64_t)-delta > cc->tag)
-		delta = -(int64_t)cc->tag;
-	cc->tag += (uint64_t)delta;
+	advance(&cc->tag, sum / weight);
+	cc->rest = sum % weight;
+	if (cc->io_class == ELV_CLASS_RT)
+		advance(&q->rt_tag, cost * BE_SHARE);
+	else if (cc->io_class == ELV_CLASS_BE)
+		advance(&q->be_tag, cost * RT_SHARE);
 	if (tree_linked(&cc->node)) {
 		tree_remove(&q->clients[cc->io_class], &cc->node);
 		tree_insert(&q->clients[cc->io_class], &cc->node, cc->tag);
 	}
+}
+
+static enum kind kind_of_io(const struct elv_io *io)
+{
+	return (enum kind)(io->kind & 1);
+}
+
+/* Its client's when it was dispatched. */
+static enum elv_class class_of(const struct elv_io *io)
+{
+	return (enum elv_class)(io->kind >> 1);
+}
+
+/*
+ * Virtual time is the smallest tag of all that wait or are in flight (Min-SFQ(D)). With the waiting
+ * alone, a reader that asks for one block after the other would lose to those who fill the disk's
+ * queue what it had coming, each time it comes back.
+ */
+static void tick(struct cfq *q, enum elv_class io_class)
+{
+	const struct cfq_client *first = first_client(q, io_class);
+	const struct elv_io *io = TAILQ_FIRST(&q->ios[io_class]);
+	uint64_t least = first ? first->tag : UINT64_MAX;
+
+	if (io && io->tag < least)
+		least = io->tag;
+	if (least != UINT64_MAX)
+		raise_to(&q->vtime[io_class], least);
+}
+
+/* Keep them in order; tags grow, so the place is near the end. */
+static void note_in_flight(struct cfq *q, struct elv_io *io, enum elv_class io_class)
+{
+	struct elv_io *at = TAILQ_LAST(&q->ios[io_class], elv_ios);
+
+	while (at && at->tag > io->tag)
+		at = TAILQ_PREV(at, elv_ios, order);
+	if (at)
+		TAILQ_INSERT_AFTER(&q->ios[io_class], at, io, order);
+	else
+		TAILQ_INSERT_HEAD(&q->ios[io_class], io, order);
+	tick(q, io_class);
+}
+
+/* Set back all tags of a class by its virtual time; their order stays. O(clients), once in weeks. */
+static void set_back(struct elevator *e, enum elv_class io_class)
+{
+	struct cfq *q = e->queue;
+	struct elv_client *c;
+	struct elv_io *io;
+
+	TAILQ_FOREACH(c, &e->clients, link) {
+		struct cfq_client *cc = client(c);
+
+		if (cc->io_class != io_class)
+			continue;
+		advance(&cc->tag, -(int64_t)q->vtime[io_class]);
+		cc->node.key = cc->tag;
+	}
+	TAILQ_FOREACH(io, &q->ios[io_class], order)
+		advance(&io->tag, -(int64_t)q->vtime[io_class]);
+	q->vtime[io_class] = 0;
 }
 
 static void cfq_charge(struct elevator *e, struct elv_client *c, uint64_t ns, uint64_t now)
@@ -228,30 +326,30 @@ static uint64_t ewma(uint64_t mean, uint64_t sample)
 	return mean - mean / EWMA + sample / EWMA;
 }
 
-/* A sync request of cc came: how long did it think, how far did it move? */
-static void learn(const struct cfq *q, struct cfq_client *cc, const struct elv_request *rq,
-		  uint64_t now)
+/* A request of cc came: how far did it move? If somebody waits for it: how long did they think? */
+static void learn(const struct cfq *q, struct cfq_client *cc, const struct elv_request *rq)
 {
 	uint64_t most = 2 * q->params->slice_idle, gap, far;
+	struct cfq_kind *k = &cc->kind[kind_of(rq)];
 
-	far = rq->offset > cc->position ? rq->offset - cc->position : cc->position - rq->offset;
+	far = rq->offset > k->position ? rq->offset - k->position : k->position - rq->offset;
 	if (far > 64 * CLOSE_BYTES)
 		far = 64 * CLOSE_BYTES; /* one jump must not spoil the mean for long */
-	cc->seek = ewma(cc->seek, far);
-	cc->position = rq->offset + rq->length;
-	if (!cc->last_sync_done)
+	k->seek = ewma(k->seek, far);
+	k->position = rq->offset + rq->length;
+	if (kind_of(rq) != SYNC || !cc->last_sync_done)
 		return;
-	gap = now - cc->last_sync_done;
+	gap = rq->arrival > cc->last_sync_done ? rq->arrival - cc->last_sync_done : 0;
 	cc->think = ewma(cc->think, gap < most ? gap : most);
 	cc->last_sync_done = 0;
 }
 
-/* Has the disk waited for cc, in vain or not? The time is its own. */
-static void stop_waiting(struct cfq *q, struct cfq_client *cc, uint64_t now)
+/* Has the disk waited for the active client, in vain or not? The time is the client's. */
+static void stop_waiting(struct cfq *q, uint64_t now)
 {
-	if (q->active != cc || !q->waits_since)
+	if (!q->active || !q->waits_since)
 		return;
-	charge(q, cc, (int64_t)elv_cost_of_time(now - q->waits_since));
+	charge(q, q->active, (int64_t)elv_cost_of_time(now - q->waits_since));
 	q->waits_since = 0;
 }
 
@@ -288,12 +386,13 @@ static void cfq_insert(struct elevator *e, struct elv_request *rq, uint64_t now)
 	struct cfq_client *cc = of(rq);
 
 	rq->area[0] = classify(rq);
-	if (kind_of(rq) == SYNC) {
-		learn(q, cc, rq, now);
-		if (q->active == cc && q->waits_since)
-			q->hits++;
-		stop_waiting(q, cc, now);
+	learn(q, cc, rq);
+	if (q->active == cc) {
+		q->hits += q->waits_since != 0;
+		stop_waiting(q, now);
 	}
+	if (cc->io_class != ELV_CLASS_IDLE)
+		q->others_seen = now;
 	add(e, rq);
 }
 
@@ -379,6 +478,21 @@ static struct elv_request *pick_request(struct elevator *e, struct cfq_client *c
 	return nearest(q, k);
 }
 
+/* Do the requests of the active client's turn lie so far apart that a long turn saves nothing? */
+static bool is_seeky(const struct cfq *q)
+{
+	return q->active->kind[q->turn_kind].seek > CLOSE_BYTES;
+}
+
+/* Has the active client had its turn? */
+static bool turn_is_over(const struct elevator *e, const struct cfq *q, uint64_t now)
+{
+	if (!measured(e) || is_seeky(q))
+		return q->turn >= q->params->quantum;
+	return now - q->turn_began >= (q->turn_kind == SYNC ? q->params->slice_sync
+							    : q->params->slice_async);
+}
+
 /* Would cc be chosen now, if it had a request? */
 static bool is_behind(const struct cfq *q, const struct cfq_client *cc)
 {
@@ -387,14 +501,14 @@ static bool is_behind(const struct cfq *q, const struct cfq_client *cc)
 	return !first || first == cc || cc->tag <= first->tag;
 }
 
-/* The active client has nothing queued: is it worth waiting for its next request? */
+/* Has the active client nothing queued, and is it worth waiting for its next request? */
 static bool worth_waiting(const struct elevator *e, const struct cfq *q, struct cfq_client *cc,
 			  uint64_t now)
 {
-	if (!measured(e) || !q->params->slice_idle || cc->io_class == ELV_CLASS_IDLE ||
+	if (cc->queued || !measured(e) || !q->params->slice_idle || cc->io_class == ELV_CLASS_IDLE ||
 	    !owner(cc)->conns || q->turn_kind != SYNC || cc->think > q->params->slice_idle)
 		return false;
-	if (!is_behind(q, cc) && (q->turn >= q->params->quantum || cc->seek > CLOSE_BYTES))
+	if (!is_behind(q, cc) && (is_seeky(q) || turn_is_over(e, q, now)))
 		return false;
 	return cc->sync_in_flight || now < cc->last_sync_done + q->params->slice_idle;
 }
@@ -409,40 +523,53 @@ static bool is_preempted(const struct elevator *e, const struct cfq *q, const st
 	       (q->turn_kind == ASYNC || !e->rotational);
 }
 
-/*
- * Which class goes now; ELV_NUM_CLASSES: none, before *at. The rest of a second in which rt has had
- * its 90 % belongs to the others.
- */
-static enum elv_class choose_class(struct cfq *q, uint64_t now, uint64_t *at)
+/* Does somebody of this class want the disk: with requests, or because it is waited for? */
+static bool is_wanted(const struct elevator *e, const struct cfq *q, enum elv_class io_class,
+		      uint64_t now)
 {
-	bool rt = !tree_empty(&q->clients[ELV_CLASS_RT]), be = !tree_empty(&q->clients[ELV_CLASS_BE]);
-	bool idle = !tree_empty(&q->clients[ELV_CLASS_IDLE]);
-	bool busy = q->in_flight[ELV_CLASS_RT] || q->in_flight[ELV_CLASS_BE];
+	struct cfq_client *cc = q->active;
 
-	if (now - q->window_began >= rt_window) {
-		q->window_began = now;
-		q->rt_time = 0;
-	}
+	return !tree_empty(&q->clients[io_class]) ||
+	       (cc && cc->io_class == io_class && worth_waiting(e, q, cc, now));
+}
+
+/* Have the other classes left the disk to class idle for a while? */
+static bool is_alone(const struct cfq *q, uint64_t now)
+{
+	return now >= q->others_seen + idle_interval;
+}
+
+/*
+ * Which class goes now; ELV_NUM_CLASSES: none, before *at. Class idle has one request in flight
+ * while the others are only silent for a moment, and the whole disk when they are gone.
+ */
+static enum elv_class choose_class(const struct elevator *e, struct cfq *q, uint64_t now,
+				   uint64_t *at)
+{
+	bool rt = is_wanted(e, q, ELV_CLASS_RT, now), be = is_wanted(e, q, ELV_CLASS_BE, now);
+	bool idle = !tree_empty(&q->clients[ELV_CLASS_IDLE]);
+
 	if (idle && now >= q->idle_served + idle_interval)
 		return ELV_CLASS_IDLE;
-	if (rt && q->rt_time < rt_most)
+	if (rt && (!be || q->rt_tag <= q->be_tag))
 		return ELV_CLASS_RT;
 	if (be)
 		return ELV_CLASS_BE;
-	if (idle && !q->in_flight[ELV_CLASS_IDLE] && (rt || !busy))
+	if (!q->in_flight[ELV_CLASS_RT] && !q->in_flight[ELV_CLASS_BE] &&
+	    (!q->in_flight[ELV_CLASS_IDLE] || is_alone(q, now)))
 		return ELV_CLASS_IDLE;
-	if (rt)
-		return ELV_CLASS_RT;
 	*at = q->idle_served + idle_interval;
+	if (!is_alone(q, now) && q->others_seen + idle_interval < *at)
+		*at = q->others_seen + idle_interval;
 	return ELV_NUM_CLASSES;
 }
 
-static void begin_turn(struct cfq *q, struct cfq_client *cc)
+static void begin_turn(struct cfq *q, struct cfq_client *cc, uint64_t now)
 {
 	q->active = cc;
 	q->turn = 0;
+	q->turn_began = now;
 	q->fifo_checked = false;
-	q->waits_since = 0;
 }
 
 /* The client whose turn it is. NULL: the disk waits for it, until *at or a completion (ELV_NEVER). */
@@ -453,9 +580,9 @@ static struct cfq_client *choose_client(struct elevator *e, enum elv_class io_cl
 	struct cfq_client *cc = q->active;
 
 	if (cc && cc->io_class == io_class) {
-		if (cc->queued && q->turn < q->params->quantum && !is_preempted(e, q, cc))
+		if (cc->queued && !turn_is_over(e, q, now) && !is_preempted(e, q, cc))
 			return cc;
-		if (!cc->queued && worth_waiting(e, q, cc, now)) {
+		if (worth_waiting(e, q, cc, now)) {
 			if (!q->waits_since && !cc->sync_in_flight) {
 				q->waits_since = now;
 				q->waits++;
@@ -464,10 +591,10 @@ static struct cfq_client *choose_client(struct elevator *e, enum elv_class io_cl
 						 : cc->last_sync_done + q->params->slice_idle;
 			return NULL;
 		}
-		stop_waiting(q, cc, now);
 	}
+	stop_waiting(q, now);
 	cc = first_client(q, io_class);
-	begin_turn(q, cc);
+	begin_turn(q, cc, now);
 	return cc;
 }
 
@@ -475,7 +602,7 @@ static enum elv_verdict cfq_dispatch(struct elevator *e, uint64_t now, struct el
 				     uint64_t *at)
 {
 	struct cfq *q = e->queue;
-	enum elv_class io_class = choose_class(q, now, at);
+	enum elv_class io_class = choose_class(e, q, now, at);
 	struct cfq_client *cc;
 
 	if (io_class == ELV_NUM_CLASSES)
@@ -484,23 +611,16 @@ static enum elv_verdict cfq_dispatch(struct elevator *e, uint64_t now, struct el
 	if (!cc)
 		return *at == ELV_NEVER ? ELV_NOTHING : ELV_ASK_AT;
 	*rq = pick_request(e, cc, now);
-	if (first_client(q, io_class)->tag > q->vtime[io_class])
-		q->vtime[io_class] = first_client(q, io_class)->tag;
+	if (io_class != ELV_CLASS_IDLE)
+		raise_to(&q->class_vtime, *class_tag(q, io_class));
 	q->turn++;
 	if (io_class == ELV_CLASS_IDLE) {
 		q->idle_served = now;
-		end_turn(q); /* of one request */
+		if (!is_alone(q, now))
+			end_turn(q); /* of one request */
 	}
 	take(q, *rq);
 	return ELV_DISPATCH;
-}
-
-/* Attribute the time since the last event to the class that was dispatched last. */
-static void attribute(struct cfq *q, bool busy, uint64_t now)
-{
-	if (busy && q->last_class == ELV_CLASS_RT)
-		q->rt_time += now - q->stamp;
-	q->stamp = now;
 }
 
 static void cfq_dispatched(struct elevator *e, struct elv_io *io, uint64_t now)
@@ -510,17 +630,18 @@ static void cfq_dispatched(struct elevator *e, struct elv_io *io, uint64_t now)
 	struct elv_request *rq = io->slice_of ? io->slice_of : TAILQ_FIRST(&io->parts);
 	enum kind kind = kind_of(rq->head);
 
-	attribute(q, e->in_flight > 1, now);
-	q->last_class = cc->io_class;
+	(void)now;
 	q->in_flight[cc->io_class]++;
 	cc->in_flight++;
 	if (kind == SYNC)
 		cc->sync_in_flight++;
-	io->kind = kind;
+	io->kind = (unsigned)kind | (unsigned)cc->io_class << 1;
 	q->position = io->offset + io->length;
+	io->tag = cc->tag;
+	note_in_flight(q, io, cc->io_class);
 	io->charged = measured(e) && cc->mean_cost ? cc->mean_cost : io->cost;
 	charge(q, cc, (int64_t)io->charged);
-	cc->kind[kind].tag += io->charged * TAG_SCALE / (kind == SYNC ? SYNC_SHARE : ASYNC_SHARE);
+	cc->kind[kind].tag += io->charged * (kind == SYNC ? ASYNC_SHARE : SYNC_SHARE);
 }
 
 static void cfq_completed(struct elevator *e, struct elv_io *io, uint64_t now)
@@ -528,10 +649,15 @@ static void cfq_completed(struct elevator *e, struct elv_io *io, uint64_t now)
 	struct cfq *q = e->queue;
 	struct cfq_client *cc = client(io->client);
 
-	attribute(q, true, now);
+	if (cc->io_class != ELV_CLASS_IDLE)
+		q->others_seen = now;
 	q->in_flight[cc->io_class]--;
 	cc->in_flight--;
-	if (io->kind == SYNC) {
+	tick(q, class_of(io));
+	TAILQ_REMOVE(&q->ios[class_of(io)], io, order);
+	if (q->vtime[class_of(io)] >= vtime_limit)
+		set_back(e, class_of(io));
+	if (kind_of_io(io) == SYNC) {
 		cc->sync_in_flight--;
 		cc->last_sync_done = now;
 	}
@@ -635,6 +761,14 @@ static const struct tunable cfq_rows[] = {
 	  .offset = offsetof(struct cfq_params, quantum),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
 	  .help = "requests of a client in a row" },
+	{ .name = "slice_sync", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 1, .max = 10000,
+	  .dflt = 100, .offset = offsetof(struct cfq_params, slice_sync),
+	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
+	  .help = "turn of a client that reads in sequence from a rotating disk" },
+	{ .name = "slice_async", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 1, .max = 10000,
+	  .dflt = 40, .offset = offsetof(struct cfq_params, slice_async),
+	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
+	  .help = "turn of a client that writes in sequence to a rotating disk" },
 	{ .name = "slice_idle", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 1000, .dflt = 8,
 	  .offset = offsetof(struct cfq_params, slice_idle),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,

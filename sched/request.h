@@ -160,8 +160,10 @@ struct elv_io {
 	uint64_t generation;       /* of the elevator's policy when it was dispatched */
 	uint64_t dispatched;       /* ns */
 	uint64_t cost;             /* in cost units, sched/cost.h */
-	uint64_t charged;          /* the policy's: what it took for this io so far, and ... */
-	unsigned kind;             /* ... of what kind it is */
+	uint64_t charged;          /* the policy's: what it took for this io so far, ... */
+	uint64_t tag;              /* ... when it was to go, in the policy's time, ... */
+	unsigned kind;             /* ... of what kind it is, ... */
+	TAILQ_ENTRY(elv_io) order; /* ... and its place among others in flight */
 	bool promoted;                 /* past the policy, for its age */
 	struct elv_request *slice_of;  /* a slice of this request; else NULL, and see parts */
 	struct elv_span span;          /* of a slice: in the overlap index */

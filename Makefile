@@ -21,7 +21,7 @@ OUT := $(BUILD)$(if $(SAN),/$(san_dir))
 
 # ---- libraries -------------------------------------------------------------------------------------------------
 
-LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd
+LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd inih
 CHECK_PKGS  := check
 HELPER_PKGS := libnbd
 

@@ -1,6 +1,7 @@
 /*
- * liftd: the command line. Options are collected first and checked together, so that their order does
- * not matter; then the images are opened, the sockets, and the server runs (server/net/service.h).
+ * liftd: the command line. Options are collected first and checked together, so that their order
+ * does not matter; then the images are opened, the sockets, and the server runs
+ * (server/net/service.h).
  */
 #include <errno.h>
 #include <getopt.h>
@@ -66,18 +67,20 @@ static int no_memory(void)
 static const char usage_text[] =
 	"usage: liftd [OPTION]... IMAGE...\n"
 	"\n"
-	"Serves files and block devices as network block devices (NBD), with an I/O scheduler for each.\n"
+	"Serves files and block devices as network block devices (NBD), each with an I/O\n"
+	"scheduler.\n"
 	"An IMAGE is a file, a block device, or null: (which needs -o size=SIZE).\n"
 	"\n"
 	"  -U, --unix PATH            listen on a Unix socket\n"
 	"  -p, --port N               TCP port (10809)\n"
-	"  -b, --bind ADDRESS         listen on TCP at this address; without it on 127.0.0.1 and ::1, and not\n"
-	"                             at all if there is a Unix socket and no port\n"
-	"  -x, --export-name NAME     name of the export of the only image; default: the file's base name\n"
+	"  -b, --bind ADDRESS         listen on TCP at this address; without it on 127.0.0.1\n"
+	"                             and ::1, or not at all with a Unix socket and no port\n"
+	"  -x, --export-name NAME     name of the only image's export (the file's base name)\n"
 	"  -r, --read-only            refuse writes\n"
 	"  -s, --scheduler NAME       choose the I/O scheduler\n"
-	"  -o, --option NAME=VALUE    any tunable of the server, the exports, the scheduler (or another one:\n"
-	"                             SCHEDULER.NAME=VALUE), or of clients: client:MATCH.NAME=VALUE\n"
+	"  -o, --option NAME=VALUE    any tunable of the server, the exports, the scheduler\n"
+	"                             (another one's: SCHEDULER.NAME=VALUE), or of clients:\n"
+	"                             client:MATCH.NAME=VALUE\n"
 	"      --control PATH         control socket, for liftctl\n"
 	"      --threads N            threads that serve connections\n"
 	"      --pid-file FILE        write the process id there\n"
@@ -171,10 +174,14 @@ static int add_option(struct command_line *c, char *text)
 		c->has_unix = true;
 	if (!strcmp(text, "name"))
 		c->has_name = true;
-	return add_setting(tunable_find(server_rows, text) ? &c->server : &c->export, text, equals + 1);
+	return add_setting(tunable_find(server_rows, text) ? &c->server : &c->export, text,
+			   equals + 1);
 }
 
-enum { OPT_CONTROL = 256, OPT_THREADS, OPT_PID_FILE, OPT_USER, OPT_GROUP, OPT_LOG, OPT_VERSION, OPT_HELP };
+enum {
+	OPT_CONTROL = 256, OPT_THREADS, OPT_PID_FILE, OPT_USER, OPT_GROUP, OPT_LOG, OPT_VERSION,
+	OPT_HELP
+};
 
 static const struct option long_options[] = {
 	{ "unix", required_argument, NULL, 'U' },
@@ -259,7 +266,8 @@ static int add_addresses(struct command_line *c)
 
 		if (strlen(a) > 255)
 			return complain("--bind '%.40s...': too long", a);
-		snprintf(text[i], sizeof(text[i]), strchr(a, ':') && *a != '[' ? "[%s]:%s" : "%s:%s", a,
+		snprintf(text[i], sizeof(text[i]),
+			 strchr(a, ':') && *a != '[' ? "[%s]:%s" : "%s:%s", a,
 			 c->port ? c->port : "10809");
 		res = add_setting(&c->server, "listen", text[i]);
 	}
@@ -345,8 +353,8 @@ static int check_exports(const struct command_line *c, struct export_settings *s
 /* ---- opening ---- */
 
 /*
- * Is the fault the image's, rather than that of a setting? Stores say -EINVAL for both; what cannot be
- * an image whatever the settings are is told apart here.
+ * Is the fault the image's, rather than that of a setting? Stores say -EINVAL for both; what
+ * cannot be an image whatever the settings are is told apart here.
  */
 static bool is_no_image(const char *path)
 {
@@ -369,8 +377,9 @@ static int open_exports(struct service *s, struct export_settings *st, int n)
 
 		if (res) {
 			log_error("%s", err);
-			return (res == -EINVAL || res == -EEXIST) && !is_no_image(st[i].store.path) ?
-				       SERVICE_MISUSED : SERVICE_BROKEN;
+			if (res != -EINVAL && res != -EEXIST)
+				return SERVICE_BROKEN;
+			return is_no_image(st[i].store.path) ? SERVICE_BROKEN : SERVICE_MISUSED;
 		}
 		if (e->store->notice[0])
 			log_info("export '%s': %s", e->name, e->store->notice);

@@ -13,7 +13,8 @@ run()
 	start_liftd -x disk "$@" "$tmp/disk.img"
 	descriptors=$(ls "/proc/$LIFTD_PID/fd" | wc -l)
 	fio --name=v --ioengine=nbd --uri="nbd+unix:///disk?socket=$SOCK" --rw=randrw --bs=4k --iodepth=8 --size=32M \
-		--offset=128M --number_ios=6000 --verify=crc32c --verify_fatal=1 --verify_backlog=256 --output="$tmp/fio" \
+		--offset=128M --number_ios=6000 --verify=crc32c --verify_fatal=1 --verify_backlog=256 \
+		--verify_state_save=0 --output="$tmp/fio" \
 		>/dev/null 2>&1 &
 	local fio=$!
 	python3 "$tests/helpers/net_killed.py" "$SOCK" "$kills"

@@ -1,16 +1,17 @@
 /*
- * Budgets: how many requests, and how many bytes of data, a server takes in before it stops reading.
+ * Budgets: how many requests, and how many bytes of data, a server takes in before it stops
+ * reading.
  *
  * Two limits, both taken before a request's payload is read and never asked about again:
  *
  *  - nr_requests: per account (an identity at one export) and direction. Who finds it used up waits
  *    in the account's own queue; nobody else is affected.
  *  - memory: bytes of data, server-wide. An identity that holds nothing is always granted one
- *    request, even beyond `memory`: it can make progress whatever the others do. Everybody else gets
- *    bytes that are free; if there are not enough, identities wait, first come first served, and one
- *    that would exceed a quarter of `memory` is passed over for as long as another one, that would
- *    not, waits. An identity gets one grant for each time it comes first in that queue, whatever
- *    the number of its connections.
+ *    request, even beyond `memory`: it can make progress whatever the others do. Everybody else
+ *    gets bytes that are free; if there are not enough, identities wait, first come first served,
+ *    and one that would exceed a quarter of `memory` is passed over for as long as another one,
+ *    that would not, waits. An identity gets one grant for each time it comes first in that queue,
+ *    whatever the number of its connections.
  *
  *   account.slot_waiters ──slot free──> identity.waiters ──bytes free──> granted(waiter)
  *
@@ -64,7 +65,10 @@ struct budget_export {
 	uint64_t waits;
 };
 
-/* An identity at an export. Embedded in struct client; guarded by budget.lock, but for the pointers. */
+/*
+ * An identity at an export. Embedded in struct client; guarded by budget.lock, but for the
+ * pointers.
+ */
 struct budget_account {
 	struct budget *budget;
 	struct budget_export *export;
@@ -90,8 +94,8 @@ enum budget_state {
 /* A connection that stopped reading. Guarded by budget.lock while it is not idle. */
 struct budget_waiter {
 	/*
-	 * Its need was granted. Called from whatever thread gave budget back, with budget.lock held:
-	 * tell the owner's thread and return.
+	 * Its need was granted. Called from whatever thread gave budget back, with budget.lock
+	 * held: tell the owner's thread and return.
 	 */
 	void (*granted)(struct budget_waiter *w);
 	enum budget_state state;

@@ -5,10 +5,10 @@
  * export. It has a number, unique in the life of the server, and its part of the memory budget. An
  * *account* (struct client) is an identity at one export: the elevator's client with its virtual
  * time, weight and statistics. An account outlives its connections, so that reconnecting earns
- * nothing: for CLIENT_KEEP, or until CLIENT_MAX accounts of the export are needed by others; then the
- * one that has been without a connection for the longest time goes first. Accounts with unfinished
- * requests stay; one that is owed an error (sched/request.h: owed_error) goes only where there is no
- * other.
+ * nothing: for CLIENT_KEEP, or until CLIENT_MAX accounts of the export are needed by others; then
+ * the one that has been without a connection for the longest time goes first. Accounts with
+ * unfinished requests stay; one that is owed an error (sched/request.h: owed_error) goes only
+ * where there is no other.
  */
 #ifndef SERVER_EXPORT_CLIENT_H
 #define SERVER_EXPORT_CLIENT_H
@@ -22,7 +22,7 @@
 #include "server/export/export.h"
 
 enum {
-	CLIENT_MAX = 4096,       /* remembered accounts of an export, if connections do not need more */
+	CLIENT_MAX = 4096,       /* accounts of an export, if connections do not need more */
 	CLIENT_KEEP_S = 600,     /* seconds that an account outlives its last connection */
 	CLIENT_HASH = 1024,      /* buckets */
 };
@@ -54,7 +54,7 @@ struct client {
 	struct budget_account budget;  /* budget.lock */
 	struct export *export;         /* constant */
 	struct identity *identity;     /* constant; a reference */
-	unsigned refs;                 /* connections, with those that only wait for their last request */
+	unsigned refs;                 /* connections, also those that wait for a last request */
 	uint64_t idle_since;           /* ns; while refs is 0 */
 	struct {                       /* requests and bytes of the last full second, for people */
 		uint64_t at, requests, bytes;
@@ -73,9 +73,9 @@ struct client_table {
 };
 
 /*
- * The id that a connection to an export gets by its client_key. `auto`: on a Unix socket the process
- * (the uid, if the process is not known), on TCP the address. A key that the connection has not (an
- * address on a Unix socket, a process on TCP) falls back to that.
+ * The id that a connection to an export gets by its client_key. `auto`: on a Unix socket the
+ * process (the uid, if the process is not known), on TCP the address. A key that the connection
+ * has not (an address on a Unix socket, a process on TCP) falls back to that.
  */
 void client_id(const struct client_peer *peer, enum client_key key, const char *export_name,
 	       char id[CLIENT_ID_MAX + 1]);
@@ -91,7 +91,9 @@ void client_table_exit(struct client_table *t);
  */
 int client_get(struct export *e, const char *id, struct client **out);
 
-/* Give a reference back; nothing of the connection is unfinished. No lock held; now as disk_lock. */
+/*
+ * Give a reference back; nothing of the connection is unfinished. No lock held; now as disk_lock.
+ */
 void client_put(struct client *c);
 
 /*

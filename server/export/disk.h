@@ -48,9 +48,10 @@ uint64_t disk_lock(struct disk *d);
 void disk_unlock(struct disk *d);
 
 /*
- * The disk for e, whose store is open, and one more export on it; a new one if need be. If the store
- * has no elevator yet, elv_store_init is done. 0, or -ENOMEM; -EINVAL with a sentence in err: e and
- * another export disagree about the device (rotational, disk_model, device_group). Main thread.
+ * The disk for e, whose store is open, and one more export on it; a new one if need be. If the
+ * store has no elevator yet, elv_store_init is done. 0, or -ENOMEM; -EINVAL with a sentence in
+ * err: e and another export disagree about the device (rotational, disk_model, device_group). Main
+ * thread.
  */
 int disk_attach(struct server *s, struct export *e, char *err, size_t errlen);
 

@@ -109,7 +109,8 @@ int export_open(struct server *s, const struct export_settings *st, struct expor
 		return no_memory(err, errlen);
 	}
 	if (by_name(s, name, strlen(name))) {
-		snprintf(err, errlen, "two exports are called '%s': give one of them another name", name);
+		snprintf(err, errlen, "two exports are called '%s': give one of them another name",
+			 name);
 		res = -EEXIST;
 	} else {
 		res = open_parts(e, err, errlen);

@@ -7,9 +7,9 @@
  *     │       clients (accounts)   │
  *     └────── export ── elevator ──┘
  *
- * Every function here may be called from any thread, without a lock held, and blocks on mutexes only
- * (each is held for a bounded piece of work in memory). Lock order: server, disk, budget, a loop's
- * inbox. A `struct export *` that a function returns carries a reference: give it back with
+ * Every function here may be called from any thread, without a lock held, and blocks on mutexes
+ * only (each is held for a bounded piece of work in memory). Lock order: server, disk, budget, a
+ * loop's inbox. A `struct export *` that a function returns carries a reference: give it back with
  * export_put. Errors are negative errno values, and for whatever a user may see a sentence.
  */
 #ifndef SERVER_EXPORT_EXPORT_H
@@ -29,15 +29,15 @@ struct server;
 
 /* Whose queue and share a connection gets: server/export/client.h. */
 enum client_key {
-	CLIENT_KEY_AUTO, CLIENT_KEY_ADDRESS, CLIENT_KEY_UID, CLIENT_KEY_PROCESS, CLIENT_KEY_CONNECTION,
-	CLIENT_KEY_EXPORT,
+	CLIENT_KEY_AUTO, CLIENT_KEY_ADDRESS, CLIENT_KEY_UID, CLIENT_KEY_PROCESS,
+	CLIENT_KEY_CONNECTION, CLIENT_KEY_EXPORT,
 };
 
 /* The settings of an export that concern neither its store nor its elevator nor a policy. */
 struct export_params {
 	char *name;          /* what clients ask for; overrides the section's or the file's */
 	char *description;   /* shown to clients; may be NULL */
-	char *device_group;  /* exports that name the same group share one disk's depth; may be NULL */
+	char *device_group;  /* exports of one group share one disk's depth; may be NULL */
 	uint64_t scheduler;  /* index in elv_policies; runtime */
 	uint64_t client_key; /* enum client_key */
 };
@@ -78,7 +78,7 @@ enum { EXPORT_TUNABLE_NAME = 2 * TUNABLE_NAME_MAX + 2 };
 struct export_tunable {
 	char name[EXPORT_TUNABLE_NAME];
 	const struct tunable *row;
-	const struct elv_policy *policy; /* whose it is; NULL: the export's, store's or elevator's */
+	const struct elv_policy *policy; /* whose it is; NULL: no policy's */
 	char *value, *dflt;
 };
 int export_each_tunable(struct export *e, void (*fn)(void *ctx, const struct export_tunable *t),
@@ -166,7 +166,9 @@ void export_show(struct export *e, char *buf, size_t len);
 
 /* --- clients -------------------------------------------------------------------------------- */
 
-/* Longest id text, without the final NUL. Ids: ip:10.0.0.7 uid:1000 pid:4711 conn:12 export:disk1 */
+/*
+ * Longest id text, without the final NUL. Ids: ip:10.0.0.7 uid:1000 pid:4711 conn:12 export:disk1
+ */
 enum { CLIENT_ID_MAX = 255 };
 
 /* One line of client.list: an identity's account at one export. */
@@ -177,7 +179,7 @@ struct client_summary {
 	unsigned queued, in_flight;       /* requests */
 	struct elv_client_params params;  /* weight, io_class: print them through elv_client_rows */
 	uint64_t iops, bytes_per_s;       /* over the last one to two seconds */
-	uint64_t p50, p99;                /* ns, arrival to completion, reads and writes, since its start */
+	uint64_t p50, p99;                /* ns, arrival to completion, since its start */
 	uint64_t requests_held, bytes_held;
 };
 
@@ -188,8 +190,8 @@ struct client_summary {
 int export_clients(struct export *e, bool all, struct client_summary **out, size_t *n);
 
 /*
- * Change settings (elv_client_rows) of the client with this whole id, all or none: of its account at
- * `e`, or, with e NULL, at every export. They hold for the rest of the server's life, also for
+ * Change settings (elv_client_rows) of the client with this whole id, all or none: of its account
+ * at `e`, or, with e NULL, at every export. They hold for the rest of the server's life, also for
  * accounts that it gets later. *accounts (may be NULL): how many there were. 0, or with *err filled
  * as by export_set; -ESRCH: no such client.
  */

@@ -25,7 +25,7 @@ struct export {
 	char *name;
 	struct budget_export budget;      /* budget.lock */
 
-	struct export_settings settings;  /* disk.lock; but what can be set at start only is constant */
+	struct export_settings settings;  /* disk.lock; those for the start only: constant */
 	struct elevator elv;              /* disk.lock */
 	struct client_table clients;      /* disk.lock */
 	uint64_t connections;             /* disk.lock: open ones */
@@ -64,23 +64,23 @@ int server_init(struct server *s, const struct server_params *params);
 void server_exit(struct server *s);
 
 /*
- * Open the store that the settings describe and serve it. Settings are copied. 0 and *out (without a
- * reference), or a negative errno and a sentence in err: -EINVAL and -EEXIST if the settings are wrong
- * or contradict those of another export, else something is wrong around it. Main thread.
+ * Open the store that the settings describe and serve it. Settings are copied. 0 and *out (without
+ * a reference), or a negative errno and a sentence in err: -EINVAL and -EEXIST if the settings are
+ * wrong or contradict those of another export, else something is wrong around it. Main thread.
  */
 int export_open(struct server *s, const struct export_settings *st, struct export **out, char *err,
 		size_t errlen);
 
 /*
- * The settings of clients by a rule; `match` as in server/export/rules.h. 0, or a negative errno with
- * *err filled. Accounts that exist change too. No lock held.
+ * The settings of clients by a rule; `match` as in server/export/rules.h. 0, or a negative errno
+ * with *err filled. Accounts that exist change too. No lock held.
  */
 int server_add_rule(struct server *s, const char *match, const struct setting *set, size_t n,
 		    struct setting_error *err);
 
 /*
- * Once a second, from one of the loops, as long as it says so: rates, accounts that have been kept for
- * long enough. Is there any account left?
+ * Once a second, from one of the loops, as long as it says so: rates, accounts that have been kept
+ * for long enough. Is there any account left?
  */
 bool server_tick(struct server *s);
 

@@ -52,16 +52,18 @@ static int parse_network(struct rule *r, const char *text, char *err, size_t err
 		goto bad;
 	r->length = (unsigned)bits;
 	for (unsigned i = 0; i < 16; i++)
-		rest[i] = r->address[i] & (i < bits / 8 ? 0 : i > bits / 8 ? 0xff : 0xff >> bits % 8);
+		rest[i] = i < bits / 8 ? 0 :
+			  r->address[i] & (i > bits / 8 ? 0xff : 0xff >> bits % 8);
 	if (memcmp(rest, zero, 16)) {
-		snprintf(err, errlen, "client match 'ip:%s': the address has bits beyond /%lu", text, bits);
+		snprintf(err, errlen, "client match 'ip:%s': the address has bits beyond /%lu",
+			 text, bits);
 		return -EINVAL;
 	}
 	return 0;
 bad:
 	snprintf(err, errlen,
-		 "client match 'ip:%s': expected ip:ADDRESS/PREFIX, as ip:10.0.0.0/8 or ip:fd00::/64",
-		 text);
+		 "client match 'ip:%s': expected ip:ADDRESS/PREFIX, as ip:10.0.0.0/8 or "
+		 "ip:fd00::/64", text);
 	return -EINVAL;
 }
 
@@ -96,8 +98,8 @@ static int parse_match(struct rule *r, const char *match, char *err, size_t errl
 	}
 	if (!known_kind(match)) {
 		snprintf(err, errlen,
-			 "client match '%s': expected ip:ADDRESS, ip:ADDRESS/PREFIX, uid:N, pid:N, conn:N, "
-			 "export:NAME, or the beginning of one of these and *", match);
+			 "client match '%s': expected ip:ADDRESS, ip:ADDRESS/PREFIX, uid:N, pid:N, "
+			 "conn:N, export:NAME, or the beginning of one of these and *", match);
 		return -EINVAL;
 	}
 	if (!strncmp(match, "ip:", 3) && strchr(match, '/')) {

@@ -2,10 +2,10 @@
  * Rules: settings for clients by their ids, before they come: [client MATCH] of the configuration.
  *
  * A match is a whole id (ip:10.0.0.7, uid:1000, pid:4711, export:disk1), a network (ip:10.0.0.0/8,
- * ip:fd00::/64) or the beginning of ids followed by an asterisk (ip:10.*, uid:*, *). Each setting of a
- * client comes from the most specific rule that has it: a whole id before any network, the longer
- * prefix before the shorter one, any network before an asterisk, the longer text before the shorter
- * one; of equal ones the one of this export alone, then the one that was made later.
+ * ip:fd00::/64) or the beginning of ids followed by an asterisk (ip:10.*, uid:*, *). Each setting
+ * of a client comes from the most specific rule that has it: a whole id before any network, the
+ * longer prefix before the shorter one, any network before an asterisk, the longer text before the
+ * shorter one; of equal ones the one of this export alone, then the one that was made later.
  *
  * Guarded by server.lock.
  */

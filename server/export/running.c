@@ -41,7 +41,8 @@ static int list_rows(struct listing *l, const struct tunable *rows, void *base,
 		struct setting_place place = { rows, base, policy };
 		struct export_tunable *t = &l->t[l->n];
 
-		snprintf(t->name, sizeof(t->name), "%s%s%s", prefix, *prefix ? "." : "", rows->name);
+		snprintf(t->name, sizeof(t->name), "%s%s%s", prefix, *prefix ? "." : "",
+			 rows->name);
 		t->row = rows;
 		t->policy = policy;
 		t->value = value_text(&place);
@@ -134,8 +135,8 @@ static void preview(const struct tunable_changes *changes, const void *base, voi
 }
 
 /*
- * Everything that can fail, in an order in which each step can be taken back; then the commit, which
- * cannot. The disk's lock is held.
+ * Everything that can fail, in an order in which each step can be taken back; then the commit,
+ * which cannot. The disk's lock is held.
  */
 static int commit(struct export *e, struct tunable_changes *changes,
 		  const struct elv_policy *policy, uint64_t now)
@@ -235,8 +236,8 @@ static int check_client(const struct setting *set, size_t n, struct elv_client_p
 		const struct tunable *row = tunable_find(elv_client_rows, set[i].name);
 		char text[TUNABLE_ERR_MAX];
 
-		res = tunable_changes_set(&changes, elv_client_rows, params, set[i].name, set[i].value,
-					  text, sizeof(text));
+		res = tunable_changes_set(&changes, elv_client_rows, params, set[i].name,
+					  set[i].value, text, sizeof(text));
 		if (res)
 			setting_blame(err, &set[i], row, text);
 		else
@@ -293,7 +294,8 @@ static bool client_exists(struct server *s, const struct export *only, const cha
 }
 
 static int set_rule(struct server *s, const struct export *e, const char *match,
-		    const struct elv_client_params *params, const bool *has, struct setting_error *err)
+		    const struct elv_client_params *params, const bool *has,
+		    struct setting_error *err)
 {
 	struct rule *r;
 	int res = rules_get(&s->rules, match, e, &r, err->text, sizeof(err->text));

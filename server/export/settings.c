@@ -13,7 +13,8 @@ static const char *const log_levels[] = { "error", "warning", "info", "debug", N
 
 const struct tunable server_rows[] = {
 	{ .name = "listen", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 300,
-	  SERVER(listen), .help = "address and port to listen on, as 10.0.0.1:10809 or [::]:10809" },
+	  SERVER(listen),
+	  .help = "address and port to listen on, as 10.0.0.1:10809 or [::]:10809" },
 	{ .name = "unix", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 107,
 	  SERVER(unix_sockets), .help = "path of a Unix socket to listen on" },
 	{ .name = "control", .kind = TUNABLE_STRING, .max = 107, SERVER(control),
@@ -39,7 +40,8 @@ const struct tunable server_rows[] = {
 	  .max = 1ull << 50, .dflt = 256ull << 20, SERVER(memory),
 	  .help = "most memory for the data of requests",
 	  .paragraph = "When it is used up, sockets are read no further until some of it is free: "
-		"first come, first served, and a client that holds nothing always gets one request." },
+		"first come, first served, and a client that holds nothing always gets one "
+		"request." },
 	{ .name = "default_export", .kind = TUNABLE_STRING, .max = 4096, SERVER(default_export),
 	  .help = "export of clients that ask for none; by default the only one" },
 	{ .name = "user", .kind = TUNABLE_STRING, .max = 255, SERVER(user),
@@ -79,8 +81,8 @@ const struct tunable export_rows[] = {
 	  .help = "policy that chooses which request goes next" },
 	{ .name = "client_key", .kind = TUNABLE_ENUM, .choices = client_keys, EXPORT(client_key),
 	  .when = WHEN_START, .help = "which connections are one client and have one share",
-	  .paragraph = "auto: on a Unix socket those of one process, on TCP those from one address. "
-		"What a connection does not have (a process on TCP) counts as auto." },
+	  .paragraph = "auto: on a Unix socket those of one process, on TCP those from one "
+		"address. What a connection does not have (a process on TCP) counts as auto." },
 	{ .name = "device_group", .kind = TUNABLE_STRING, .max = 255, EXPORT(device_group),
 	  .when = WHEN_START, .help = "exports of one group share the depth of one disk",
 	  .paragraph = "By default exports share if their images are on one device." },
@@ -269,7 +271,8 @@ static int check_one(struct export_settings *st, const struct elv_policy *policy
 
 	res = export_resolve(st, policy, s->name, &place, text, sizeof(text));
 	if (!res)
-		res = tunable_changes_add(changes, place.row, place.base, s->value, text, sizeof(text));
+		res = tunable_changes_add(changes, place.row, place.base, s->value, text,
+					  sizeof(text));
 	if (res)
 		setting_blame(err, s, place.row, text);
 	return res;

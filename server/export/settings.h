@@ -1,6 +1,6 @@
 /*
- * Settings: what is asked of a server and of each export, as text through the rows, checked together
- * and all or none, at start and while running.
+ * Settings: what is asked of a server and of each export, as text through the rows, checked
+ * together and all or none, at start and while running.
  *
  * The names of an export's tunables live in several tables (the export's own, its store's, its
  * elevator's, each policy's); resolving a name to a row and to the struct it is in happens here and
@@ -62,16 +62,16 @@ struct setting_place {
 };
 
 /*
- * What `name` means while `policy` is in use. -ENOENT: nothing; the sentence in err has a hint: a name
- * that is nearly the same, or POLICY.NAME where another policy has it.
+ * What `name` means while `policy` is in use. -ENOENT: nothing; the sentence in err has a hint: a
+ * name that is nearly the same, or POLICY.NAME where another policy has it.
  */
 int export_resolve(struct export_settings *st, const struct elv_policy *policy, const char *name,
 		   struct setting_place *out, char *err, size_t errlen);
 
 /*
  * Check n settings and add them to changes (zeroed but for `when`); the scheduler is settled first,
- * wherever it stands, and returned in *policy, changed or not. Nothing is committed. 0, or a negative
- * errno with *err filled; changes are then to be freed as they are.
+ * wherever it stands, and returned in *policy, changed or not. Nothing is committed. 0, or a
+ * negative errno with *err filled; changes are then to be freed as they are.
  */
 int export_check(struct export_settings *st, const struct setting *set, size_t n,
 		 struct tunable_changes *changes, const struct elv_policy **policy,

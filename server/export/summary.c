@@ -55,7 +55,8 @@ void export_stats(struct export *e, struct export_stats *out)
 	out->requests_answered = e->budget.answered;
 	out->requests_withdrawn = e->budget.withdrawn;
 	out->requests_held = e->budget.requests;
-	out->requests_received = out->requests_answered + out->requests_withdrawn + out->requests_held;
+	out->requests_received = out->requests_answered + out->requests_withdrawn +
+				 out->requests_held;
 	out->requests_invalid = e->budget.invalid;
 	out->bytes_held = e->budget.bytes;
 	out->budget_waits = e->budget.waits;
@@ -103,7 +104,9 @@ int export_clients(struct export *e, bool all, struct client_summary **out, size
 	uint64_t now;
 	size_t room;
 
-	/* Allocated without the lock: as many as there are now, and some that may come meanwhile. */
+	/*
+	 * Allocated without the lock: as many as there are now, and some that may come meanwhile.
+	 */
 	disk_lock(e->disk);
 	room = e->clients.n + 16;
 	disk_unlock(e->disk);

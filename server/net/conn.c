@@ -67,8 +67,8 @@ void request_trim(struct loop *loop)
 
 /*
  * Edge-triggered: an event says that something new has come; `readable` remembers it until a read
- * has found the socket empty. So pausing and going on cost no system call, and a connection that is not
- * read is still told when the other end goes away.
+ * has found the socket empty. So pausing and going on cost no system call, and a connection that
+ * is not read is still told when the other end goes away.
  */
 static void on_read(evutil_socket_t fd, short what, void *arg)
 {
@@ -128,8 +128,8 @@ static struct conn *conn_alloc(struct loop *loop, struct arrival *a)
 	TAILQ_INIT(&c->replies);
 	budget_waiter_init(&c->waiter, on_granted);
 	if (handshake_begin(c, &a->peer) ||
-	    event_assign(&c->read_event, loop->base, c->fd, EV_READ | EV_CLOSED | EV_ET | EV_PERSIST,
-			 on_read, c) ||
+	    event_assign(&c->read_event, loop->base, c->fd,
+			 EV_READ | EV_CLOSED | EV_ET | EV_PERSIST, on_read, c) ||
 	    event_assign(&c->write_event, loop->base, c->fd, EV_WRITE | EV_ET, on_write, c) ||
 	    event_add(&c->read_event, NULL)) {
 		handshake_free(c);
@@ -147,7 +147,8 @@ void conn_new(struct loop *loop, struct arrival *a)
 
 	if (!c) {
 		if (!loop->draining)
-			log_warning("connection %llu: out of memory", (unsigned long long)a->peer.serial);
+			log_warning("connection %llu: out of memory",
+				    (unsigned long long)a->peer.serial);
 		close(a->fd);
 		service_connection_gone(loop);
 	} else {
@@ -177,7 +178,8 @@ bool conn_start(struct conn *c, const struct nbd_export_info *info)
 	e->connections_total++;
 	disk_unlock(e->disk);
 	c->attached = true;
-	log_debug("connection %llu: %s uses export '%s'", (unsigned long long)c->serial, id, e->name);
+	log_debug("connection %llu: %s uses export '%s'", (unsigned long long)c->serial, id,
+		  e->name);
 	handshake_free(c);
 	return true;
 }
@@ -198,14 +200,15 @@ bool conn_may_read(const struct conn *c)
 }
 
 /*
- * Something happened at the socket. If the other end has gone, what it had sent and nobody has read yet
- * was never received: that of a client which was killed could come after what the next one writes.
- * Unless it ends with DISC: then it is to be carried out.
+ * Something happened at the socket. If the other end has gone, what it had sent and nobody has
+ * read yet was never received: that of a client which was killed could come after what the next
+ * one writes. Unless it ends with DISC: then it is to be carried out.
  */
 static bool look_for_peer(struct conn *c)
 {
 	c->noticed = false;
-	if (c->disconnected || c->says_disc || (conn_may_read(c) && !c->hung_up) || !conn_peer_is_gone(c))
+	if (c->disconnected || c->says_disc || (conn_may_read(c) && !c->hung_up) ||
+	    !conn_peer_is_gone(c))
 		return true;
 	if (c->state == CONN_OPEN && conn_last_words(c))
 		return true;

@@ -1,12 +1,12 @@
 /*
- * Connections and their requests. Everything belongs to the connection's loop and its thread, but for
- * struct elv_conn, elv_request (the disk's lock) and the budget's waiter.
+ * Connections and their requests. Everything belongs to the connection's loop and its thread, but
+ * for struct elv_conn, elv_request (the disk's lock) and the budget's waiter.
  *
  *                  handshake.c     receive.c                 turn.c         reply.c
  *   socket ──> HANDSHAKE ──> scratch ──> requests ──> elevator, store ──> replies ──> socket
  *
- * A request is on one list at a time, linked by elv.link: the loop's free ones; in the elevator and on
- * the ways to it and from it; its connection's replies; the loop's spent ones.
+ * A request is on one list at a time, linked by elv.link: the loop's free ones; in the elevator
+ * and on the ways to it and from it; its connection's replies; the loop's spent ones.
  */
 #ifndef SERVER_NET_CONN_H
 #define SERVER_NET_CONN_H
@@ -18,12 +18,12 @@
 enum conn_state {
 	CONN_HANDSHAKE,
 	CONN_OPEN,
-	CONN_ENDING, /* is not read any more: what was received is finished and answered, then closed */
+	CONN_ENDING, /* is not read any more: what was received is finished, then it is closed */
 	CONN_DEAD,   /* the socket is closed; it waits for its last request to come back */
 };
 
 enum {
-	CONN_MAX_UNSENT = 256,      /* replies that the socket does not take, before reading stops */
+	CONN_MAX_UNSENT = 256,      /* replies that the socket does not take; then reading stops */
 	CONN_LARGE = 32 << 10,      /* from here on payloads are worth reading to their place */
 	CONN_SMALL_READ = 4 << 10,  /* bytes read behind such a payload */
 	CONN_BATCH = 128,           /* requests decoded before the budget is asked */
@@ -52,7 +52,7 @@ struct conn {
 	struct nbd_export_limits limits;
 
 	enum conn_state state;
-	bool readable;              /* the socket may have something, a read has not said otherwise */
+	bool readable;              /* the socket may have something: no read has said otherwise */
 	bool noticed;               /* libevent has said so, and nobody has looked since */
 	bool hung_up;               /* the other end sends no more: read until it says so */
 	bool waiting;               /* for budget */
@@ -60,7 +60,7 @@ struct conn {
 	bool large;                 /* the last payload was: see CONN_LARGE */
 	bool disconnected;          /* DISC came: even if nobody reads replies, all is executed */
 	bool says_disc;             /* it is in `rest`, and the other end has gone */
-	bool half_closes;           /* constant: Unix, where a half-closed socket is not one that is gone */
+	bool half_closes;           /* constant: Unix, where half-closed is not gone */
 	bool mute;                  /* nobody does: the socket is closed, the rest goes on */
 	bool attached;              /* elv_conn_open was done, elv_conn_close was not */
 	bool in_ready, in_replying, in_granted; /* the last: inbox_lock */
@@ -69,7 +69,7 @@ struct conn {
 	uint8_t head[NBD_REQUEST_SIZE]; /* an incomplete header */
 	uint8_t head_len;
 	uint8_t *rest;              /* received and not decoded, while parsing must stop */
-	size_t rest_len;
+	size_t rest_len, rest_pos;
 	struct request *payload;    /* its payload is being received */
 	uint64_t payload_left;      /* bytes; of a refused request they are skipped */
 	uint64_t payload_since;     /* ns: when its header, or the connection, came */
@@ -116,8 +116,8 @@ static inline struct request *request_of(struct elv_request *rq)
 void conn_new(struct loop *loop, struct arrival *a);
 
 /*
- * The handshake is over: join the export with this info, whose reference is taken. In `rest` are the
- * first requests. False: the connection is dead.
+ * The handshake is over: join the export with this info, whose reference is taken. In `rest` are
+ * the first requests. False: the connection is dead.
  */
 bool conn_start(struct conn *c, const struct nbd_export_info *info);
 
@@ -131,20 +131,23 @@ void conn_work(struct conn *c);
 void conn_end(struct conn *c);
 
 /*
- * The connection is gone: close the socket, withdraw what can be withdrawn. It is freed once its last
- * request is back: at once, if there is none. why (a sentence, may be NULL) is for the log.
+ * The connection is gone: close the socket, withdraw what can be withdrawn. It is freed once its
+ * last request is back: at once, if there is none. why (a sentence, may be NULL) is for the log.
  */
 void conn_kill(struct conn *c, const char *why);
 
-/* After its replies have been sent or requests were freed: is an ending one at its end, a dead one free? */
+/*
+ * After its replies have been sent or requests were freed: is an ending one at its end, a dead one
+ * free?
+ */
 void conn_settle(struct conn *c);
 
 /* May its socket be read? */
 bool conn_may_read(const struct conn *c);
 
 /*
- * Is the connection broken, or the other end closed? Asks the kernel. On TCP the end of what it sends
- * counts as that: a client that was killed looks no different.
+ * Is the connection broken, or the other end closed? Asks the kernel. On TCP the end of what it
+ * sends counts as that: a client that was killed looks no different.
  */
 bool conn_peer_is_gone(const struct conn *c);
 
@@ -175,8 +178,8 @@ void handshake_work(struct conn *c);
 void conn_receive(struct conn *c);
 
 /*
- * The other end is gone: move what it had sent, and nobody has read, to `rest`, if it ends with DISC.
- * False: it does not.
+ * The other end is gone: move what it had sent, and nobody has read, to `rest`, if it ends with
+ * DISC. False: it does not.
  */
 bool conn_last_words(struct conn *c);
 

@@ -237,8 +237,8 @@ int control_socket_chown(struct control_socket *cs, uid_t uid, gid_t gid)
 int control_socket_start(struct control_socket *cs, uid_t uid, gid_t gid)
 {
 	cs->control = (struct control){ .server = &cs->service->server, .uid = uid, .gid = gid };
-	if (event_assign(&cs->event, cs->service->loops[0].base, cs->fd, EV_READ | EV_PERSIST, on_accept,
-			 cs))
+	if (event_assign(&cs->event, cs->service->loops[0].base, cs->fd, EV_READ | EV_PERSIST,
+			 on_accept, cs))
 		return -ENOMEM;
 	set_accepting(cs);
 	return cs->accepting ? 0 : -ENOMEM;

@@ -1,9 +1,10 @@
 /*
- * The control socket: a Unix socket of mode 0660 that carries the lines of server/control/control.h.
+ * The control socket: a Unix socket of mode 0660 that carries the lines of
+ * server/control/control.h.
  *
  * It runs in loop 0's thread. Whoever connects is limited: CONTROL_CONNECTIONS of them, lines of
- * COMMAND_LINE_MAX bytes, one line at a time, CONTROL_IDLE_S seconds without a line, and who does not
- * read its answers is not read from.
+ * COMMAND_LINE_MAX bytes, one line at a time, CONTROL_IDLE_S seconds without a line, and who does
+ * not read its answers is not read from.
  */
 #ifndef SERVER_NET_CONTROL_SOCKET_H
 #define SERVER_NET_CONTROL_SOCKET_H
@@ -23,7 +24,10 @@ enum { CONTROL_CONNECTIONS = 64, CONTROL_IDLE_S = 300 };
 int control_socket_open(struct service *s, const char *path, struct control_socket **out, char *err,
 			size_t errlen);
 
-/* Who the server is once it has given up its privileges; the socket's file goes to them. Main thread. */
+/*
+ * Who the server is once it has given up its privileges; the socket's file goes to them. Main
+ * thread.
+ */
 int control_socket_chown(struct control_socket *cs, uid_t uid, gid_t gid);
 
 /* Begin to accept, on loop 0's base. Main thread, before that thread runs. */

@@ -49,7 +49,8 @@ static int find_export(void *ctx, const char *name, size_t len, enum nbd_find_pu
 	(void)purpose;
 	if (!e) {
 		if (len)
-			snprintf(err, errlen, "there is no export '%.*s'", (int)(len < 200 ? len : 200), name);
+			snprintf(err, errlen, "there is no export '%.*s'",
+				 (int)(len < 200 ? len : 200), name);
 		else
 			snprintf(err, errlen, "there is no default export");
 		return -ENOENT;
@@ -119,7 +120,8 @@ static int send_out(struct conn *c)
 	struct conn_handshake *hs = c->hs;
 
 	while (hs->sent < hs->out.len) {
-		ssize_t n = send(c->fd, hs->out.data + hs->sent, hs->out.len - hs->sent, MSG_NOSIGNAL);
+		ssize_t n = send(c->fd, hs->out.data + hs->sent, hs->out.len - hs->sent,
+				 MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -151,6 +153,7 @@ static int keep(struct conn *c, const uint8_t *bytes, size_t n)
 	free(c->rest);
 	c->rest = rest;
 	c->rest_len = n;
+	c->rest_pos = 0;
 	return 0;
 }
 

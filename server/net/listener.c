@@ -101,8 +101,8 @@ static void describe_peer(int fd, const struct sockaddr_storage *addr, struct cl
 }
 
 /*
- * Requests are answered as they are finished, so nothing is gained by waiting for more; and a client
- * whose machine vanished is to be noticed some day.
+ * Requests are answered as they are finished, so nothing is gained by waiting for more; and a
+ * client whose machine vanished is to be noticed some day.
  */
 static void tune(int fd, int family)
 {
@@ -120,7 +120,9 @@ static void tune(int fd, int family)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
-/* The loop with the fewest connections; of equal ones the next in turn. Counts may be a little old. */
+/*
+ * The loop with the fewest connections; of equal ones the next in turn. Counts may be a little old.
+ */
 static struct loop *choose_loop(struct service *s)
 {
 	struct loop *best = NULL;
@@ -248,7 +250,8 @@ static int split(const char *where, char *host, size_t hostlen, char *port, size
 		return -EINVAL;
 	}
 	if (len >= hostlen || strlen(colon + 1) >= portlen || !colon[1] ||
-	    strspn(colon + 1, "0123456789") != strlen(colon + 1) || strtoul(colon + 1, NULL, 10) > 65535)
+	    strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+	    strtoul(colon + 1, NULL, 10) > 65535)
 		return -EINVAL;
 	memcpy(host, where, len);
 	host[len] = '\0';
@@ -282,8 +285,8 @@ static void announce(int fd)
 	if (!getsockname(fd, (struct sockaddr *)&addr, &len) &&
 	    !getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), port, sizeof(port),
 			 NI_NUMERICHOST | NI_NUMERICSERV))
-		log_info(addr.ss_family == AF_INET6 ? "listening on [%s]:%s" : "listening on %s:%s", host,
-			 port);
+		log_info(addr.ss_family == AF_INET6 ? "listening on [%s]:%s" : "listening on %s:%s",
+			 host, port);
 }
 
 int listen_tcp(struct service *s, const char *where, bool optional, char *err, size_t errlen)
@@ -294,8 +297,8 @@ int listen_tcp(struct service *s, const char *where, bool optional, char *err, s
 
 	if (res) {
 		snprintf(err, errlen,
-			 "cannot listen on '%s': expected HOST:PORT or [ADDRESS]:PORT, as 10.0.0.1:10809 "
-			 "or [::1]:10809", where);
+			 "cannot listen on '%s': expected HOST:PORT or [ADDRESS]:PORT, as "
+			 "10.0.0.1:10809 or [::1]:10809", where);
 		return res;
 	}
 	res = getaddrinfo(*host ? host : NULL, port, &hints, &all);
@@ -352,8 +355,8 @@ int unix_socket(const char *path, mode_t mode, char *err, size_t errlen)
 
 	*err = '\0';
 	if (!*path || strlen(path) >= sizeof(addr.sun_path)) {
-		snprintf(err, errlen, "cannot listen on '%s': the path must have 1 to %zu bytes", path,
-			 sizeof(addr.sun_path) - 1);
+		snprintf(err, errlen, "cannot listen on '%s': the path must have 1 to %zu bytes",
+			 path, sizeof(addr.sun_path) - 1);
 		return -EINVAL;
 	}
 	strcpy(addr.sun_path, path);
@@ -404,7 +407,8 @@ int listeners_start(struct service *s)
 	if (event_assign(&s->listeners.retry, s->loops[0].base, -1, 0, on_retry, s))
 		return -ENOMEM;
 	TAILQ_FOREACH(l, &s->listeners.list, link) {
-		if (event_assign(&l->event, s->loops[0].base, l->fd, EV_READ | EV_PERSIST, on_accept, l) ||
+		if (event_assign(&l->event, s->loops[0].base, l->fd, EV_READ | EV_PERSIST,
+				 on_accept, l) ||
 		    event_add(&l->event, NULL))
 			return -ENOMEM;
 		l->accepting = true;

@@ -35,8 +35,8 @@ struct listeners {
 void listeners_init(struct listeners *ls);
 
 /*
- * Listen on "HOST:PORT" or "[ADDRESS]:PORT" (every address that HOST has). 0; -EINVAL: that is not one;
- * else why it cannot be. optional: an address that this machine does not have is passed over.
+ * Listen on "HOST:PORT" or "[ADDRESS]:PORT" (every address that HOST has). 0; -EINVAL: that is not
+ * one; else why it cannot be. optional: an address that this machine does not have is passed over.
  */
 int listen_tcp(struct service *s, const char *where, bool optional, char *err, size_t errlen);
 

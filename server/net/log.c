@@ -34,7 +34,9 @@ static bool to_journal(void)
 
 void log_write(enum log_level level, const char *fmt, ...)
 {
-	static const char *const prefix[] = { "liftd: error: ", "liftd: warning: ", "liftd: ", "liftd: " };
+	static const char *const prefix[] = {
+		"liftd: error: ", "liftd: warning: ", "liftd: ", "liftd: "
+	};
 	static const char *const priority[] = { "<3>", "<4>", "<6>", "<7>" };
 	char line[2048];
 	va_list ap;

@@ -395,7 +395,9 @@ int loop_init(struct loop *loop, struct service *service, unsigned index, char *
 	loop->outbox = calloc(service->nloops, sizeof(*loop->outbox));
 	for (unsigned i = 0; loop->outbox && i < service->nloops; i++)
 		TAILQ_INIT(&loop->outbox[i]);
-	res = loop->scratch && loop->iov && loop->headers && loop->outbox ? init_events(loop) : -ENOMEM;
+	res = -ENOMEM;
+	if (loop->scratch && loop->iov && loop->headers && loop->outbox)
+		res = init_events(loop);
 	if (res)
 		snprintf(err, errlen, "cannot set up a thread: %s", strerror(-res));
 	return res;

@@ -3,13 +3,13 @@
  * inbox for what other threads have to say; a connection stays on one loop for life.
  *
  * One round of a loop is a *turn* (turn.c): libevent waits and notes which connections have
- * something; then all of them are read, all that they asked for goes to the elevators and the stores
- * in one go, what the stores finish at once goes round again, and at last each connection's replies
- * leave in one system call. Nothing is handed to another thread on the way, unless it belongs to a
- * connection of another loop.
+ * something; then all of them are read, all that they asked for goes to the elevators and the
+ * stores in one go, what the stores finish at once goes round again, and at last each connection's
+ * replies leave in one system call. Nothing is handed to another thread on the way, unless it
+ * belongs to a connection of another loop.
  *
- * Who owns what: all members belong to the loop's own thread, but for the inbox, which has a lock, the
- * last one to be taken. The event base is used by the own thread only.
+ * Who owns what: all members belong to the loop's own thread, but for the inbox, which has a lock,
+ * the last one to be taken. The event base is used by the own thread only.
  */
 #ifndef SERVER_NET_LOOP_H
 #define SERVER_NET_LOOP_H
@@ -46,7 +46,7 @@ struct loop_disk {
 	struct elv_requests inserts; /* to be queued */
 	struct elv_ios completed;    /* came back from the lane */
 	struct conn_list closing;    /* to be closed in the elevator */
-	uint64_t wake;               /* ns: when the elevators want to be asked again; or ELV_NEVER */
+	uint64_t wake;               /* ns: when the elevators want to be asked; or ELV_NEVER */
 	bool busy;                   /* in the loop's list */
 	TAILQ_ENTRY(loop_disk) link;
 };
@@ -117,7 +117,9 @@ struct loop {
 	unsigned in_orders;           /* enum loop_order */
 };
 
-/* Set up. 0, or a negative errno and a sentence in err; loop_exit is due in any case. Main thread. */
+/*
+ * Set up. 0, or a negative errno and a sentence in err; loop_exit is due in any case. Main thread.
+ */
 int loop_init(struct loop *loop, struct service *service, unsigned index, char *err, size_t errlen);
 
 /* Start its thread, which opens its lane; returns when that is done. Main thread. */

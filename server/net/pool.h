@@ -1,6 +1,6 @@
 /*
- * Buffers for the data of requests: aligned to 4096 bytes, so that they serve for direct I/O as they
- * are, in sizes of powers of two, kept for reuse up to a limit.
+ * Buffers for the data of requests: aligned to 4096 bytes, so that they serve for direct I/O as
+ * they are, in sizes of powers of two, kept for reuse up to a limit.
  *
  * Owned by one loop; only its thread uses it. Memory that is kept is not part of any budget, but
  * bounded (POOL_KEEP), and given back when the loop has had nothing to do for a while.

@@ -1,9 +1,10 @@
 /*
- * From the socket to requests. One read takes what the socket holds, as far as the scratch buffer goes,
- * and all complete requests in it are decoded, given their budget together, and queued for the turn.
+ * From the socket to requests. One read takes what the socket holds, as far as the scratch buffer
+ * goes, and all complete requests in it are decoded, given their budget together, and queued for
+ * the turn.
  *
- * The data of a large write is read straight to its place, together with what follows it, as soon as
- * its header has been seen. An incomplete header waits in the connection; what cannot be decoded
+ * The data of a large write is read straight to its place, together with what follows it, as soon
+ * as its header has been seen. An incomplete header waits in the connection; what cannot be decoded
  * for want of budget is moved out of the scratch buffer, into `rest`.
  */
 #include <assert.h>
@@ -166,8 +167,8 @@ static size_t take_payload(struct conn *c, const uint8_t *in, size_t len)
 /* ---- decoding ---- */
 
 /*
- * Decode headers from in[0 .. len - 1], up to n of them or up to one whose payload is not here, or that
- * ends the conversation. Returns how many; *end: where the next one would be.
+ * Decode headers from in[0 .. len - 1], up to n of them or up to one whose payload is not here, or
+ * that ends the conversation. Returns how many; *end: where the next one would be.
  */
 static unsigned decode(struct conn *c, const uint8_t *in, size_t len, struct item *item,
 		       struct budget_need *need, unsigned n, size_t *end)
@@ -180,7 +181,8 @@ static unsigned decode(struct conn *c, const uint8_t *in, size_t len, struct ite
 
 		item[i].at = at;
 		item[i].verdict = nbd_decode_request(in + at, &c->limits, rq);
-		if (item[i].verdict == NBD_REQUEST_CLOSE || item[i].verdict == NBD_REQUEST_DISCONNECT)
+		if (item[i].verdict == NBD_REQUEST_CLOSE ||
+		    item[i].verdict == NBD_REQUEST_DISCONNECT)
 			break;
 		need[i].bytes = 0;
 		need[i].dir = ELV_DIR_WRITE;
@@ -270,7 +272,9 @@ static bool ends(struct conn *c, const struct item *item)
 	return false;
 }
 
-/* Decode from in. Returns how many bytes were used; all that are whole requests, unless it waits. */
+/*
+ * Decode from in. Returns how many bytes were used; all that are whole requests, unless it waits.
+ */
 static size_t parse(struct conn *c, const uint8_t *in, size_t len)
 {
 	struct item item[CONN_BATCH];
@@ -303,37 +307,53 @@ static size_t parse(struct conn *c, const uint8_t *in, size_t len)
 	return used;
 }
 
-/* Decode; keep what is left over. in may be in c->rest. */
-static void parse_and_keep(struct conn *c, const uint8_t *in, size_t len)
+/* Nothing waits any more; in[0 .. len - 1], less than a header, is all that is left. */
+static void keep_head(struct conn *c, const uint8_t *in, size_t len)
 {
-	size_t used = parse(c, in, len);
-	uint8_t *old = c->rest;
-
-	if (c->state == CONN_DEAD) /* rest is gone with it */
-		return;
-	c->rest = NULL;
-	in += used;
-	len -= used;
-	if (c->waiting) {
-		c->rest = malloc(len);
-		if (c->rest)
-			memcpy(c->rest, in, len);
-		c->rest_len = len;
-	} else if (c->state == CONN_OPEN) {
+	if (c->state == CONN_OPEN) {
 		assert(len < NBD_REQUEST_SIZE);
 		memcpy(c->head, in, len);
 		c->head_len = (uint8_t)len;
 	} else {
-		conn_drop_payload(c);
+		conn_drop_payload(c); /* the rest of it will never come */
 	}
-	free(old);
-	if (c->waiting && !c->rest)
+}
+
+/* Decode from the scratch buffer; what has to wait moves out of it. */
+static void parse_scratch(struct conn *c, const uint8_t *in, size_t len)
+{
+	size_t used = parse(c, in, len);
+
+	if (c->state == CONN_DEAD)
+		return;
+	in += used;
+	len -= used;
+	if (!c->waiting) {
+		keep_head(c, in, len);
+		return;
+	}
+	c->rest = malloc(len);
+	if (!c->rest) {
 		conn_kill(c, "out of memory");
+		return;
+	}
+	memcpy(c->rest, in, len);
+	c->rest_len = len;
+	c->rest_pos = 0;
 }
 
 void conn_parse_rest(struct conn *c)
 {
-	parse_and_keep(c, c->rest, c->rest_len);
+	size_t used = parse(c, c->rest + c->rest_pos, c->rest_len - c->rest_pos);
+
+	if (c->state == CONN_DEAD) /* the rest is gone with it */
+		return;
+	c->rest_pos += used;
+	if (c->waiting)
+		return;
+	keep_head(c, c->rest + c->rest_pos, c->rest_len - c->rest_pos);
+	free(c->rest);
+	c->rest = NULL;
 }
 
 /* ---- the socket ---- */
@@ -369,7 +389,8 @@ static bool has_disc(const struct conn *c, const uint8_t *in, size_t len)
 
 bool conn_last_words(struct conn *c)
 {
-	size_t len = c->rest ? c->rest_len : c->head_len, room = 0;
+	const uint8_t *before = c->rest ? c->rest + c->rest_pos : c->head;
+	size_t len = c->rest ? c->rest_len - c->rest_pos : c->head_len, room = 0;
 	uint8_t *words = NULL, *more;
 	ssize_t n;
 
@@ -380,7 +401,7 @@ bool conn_last_words(struct conn *c)
 			if (!more)
 				break;
 			if (!words && len)
-				memcpy(more, c->rest ? c->rest : c->head, len);
+				memcpy(more, before, len);
 			words = more;
 		}
 		n = recv(c->fd, words + len, room - len, MSG_DONTWAIT);
@@ -393,6 +414,7 @@ bool conn_last_words(struct conn *c)
 	free(c->rest);
 	c->rest = words;
 	c->rest_len = len;
+	c->rest_pos = 0;
 	c->head_len = 0;
 	c->readable = false;
 	c->says_disc = true;
@@ -413,8 +435,8 @@ static void read_failed(struct conn *c, int error)
 
 /*
  * A stream that gave less than was asked for is empty, and what comes later is a new event. But the
- * event that was for these bytes may have been for the end behind them, too. If they are whole requests
- * their replies will find out; else nothing would.
+ * event that was for these bytes may have been for the end behind them, too. If they are whole
+ * requests their replies will find out; else nothing would.
  */
 static void look_again(struct conn *c, bool drained)
 {
@@ -463,7 +485,7 @@ void conn_receive(struct conn *c)
 		c->large = false;
 		n += c->head_len;
 		c->head_len = 0;
-		parse_and_keep(c, scratch, (size_t)n);
+		parse_scratch(c, scratch, (size_t)n);
 	}
 	if (c->state != CONN_DEAD)
 		look_again(c, drained);

@@ -1,9 +1,15 @@
-/* From finished requests back to the socket: simple replies, data by reference, as many at once as fit. */
+/*
+ * From finished requests back to the socket: simple replies, data by reference, as many at once as
+ * fit.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "server/net/conn.h"
+
+/* More is not offered to a socket at once: it would not take it. */
+enum { MAX_SEND = 4 << 20 };
 
 /* Nobody will read this answer. */
 static void drop(struct conn *c, struct request *r)
@@ -72,7 +78,10 @@ void reply_drop_all(struct conn *c)
 	set_unread(c, false);
 }
 
-/* Add bytes to the loop's iov; what follows the last piece in memory, headers mostly, makes it longer. */
+/*
+ * Add bytes to the loop's iov; what follows the last piece in memory, headers mostly, makes it
+ * longer.
+ */
 static int add_piece(struct iovec *iov, int n, void *base, size_t len)
 {
 	if (n && (char *)iov[n - 1].iov_base + iov[n - 1].iov_len == base) {
@@ -98,7 +107,7 @@ static int gather(struct conn *c, size_t *bytes)
 		struct request *r = request_of(rq);
 		uint8_t *h = loop->headers[header];
 
-		if (n + 2 > LOOP_IOV || ++header > LOOP_IOV)
+		if (n + 2 > LOOP_IOV || ++header > LOOP_IOV || *bytes > MAX_SEND)
 			break;
 		if (skip < NBD_SIMPLE_REPLY_SIZE) {
 			nbd_encode_simple_reply(h, r->answer, r->cookie);

@@ -296,8 +296,8 @@ static enum service_status become(struct service *s, char *err, size_t errlen)
 		res = setresgid(w.gid, w.gid, w.gid) || setresuid(w.uid, w.uid, w.uid) ? -errno : 0;
 	if (!res)
 		return SERVICE_STOPPED;
-	snprintf(err, errlen, "cannot become user %u, group %u: %s", (unsigned)w.uid, (unsigned)w.gid,
-		 strerror(-res));
+	snprintf(err, errlen, "cannot become user %u, group %u: %s", (unsigned)w.uid,
+		 (unsigned)w.gid, strerror(-res));
 	return SERVICE_BROKEN;
 }
 
@@ -395,7 +395,9 @@ enum service_status service_start(struct service *s, char *err, size_t errlen)
 
 /* ---- running and stopping ---- */
 
-/* Until the time `until` (ELV_NEVER: without end): SIGTERM, SIGINT: true. False: fd, or the time. */
+/*
+ * Until the time `until` (ELV_NEVER: without end): SIGTERM, SIGINT: true. False: fd, or the time.
+ */
 static bool wait_for_stop(struct service *s, int fd, uint64_t until)
 {
 	struct signalfd_siginfo info;
@@ -418,7 +420,9 @@ static bool wait_for_stop(struct service *s, int fd, uint64_t until)
 	}
 }
 
-/* Everything received is to be finished; true if it was in time. *until is now if told not to wait. */
+/*
+ * Everything received is to be finished; true if it was in time. *until is now if told not to wait.
+ */
 static bool drain(struct service *s, uint64_t *until)
 {
 	atomic_store(&s->draining, true);

@@ -35,7 +35,7 @@ struct service {
 
 	const char *local_port;
 	int signal_fd;
-	int gone_fd;                           /* readable: the last connection has gone, while draining */
+	int gone_fd;                           /* readable: while draining, the last has gone */
 	atomic_bool draining;
 	atomic_bool accept_paused;
 	unsigned next_loop;                    /* loop 0: where the next connection goes */
@@ -48,9 +48,9 @@ struct service {
 };
 
 /*
- * Everything empty; signals that matter are blocked from here on. local_port: the port to listen on at
- * 127.0.0.1 and, where there is one, ::1; NULL: the usual one if the params name no socket, else none.
- * 0, or -ENOMEM and the like.
+ * Everything empty; signals that matter are blocked from here on. local_port: the port to listen
+ * on at 127.0.0.1 and, where there is one, ::1; NULL: the usual one if the params name no socket,
+ * else none. 0, or -ENOMEM and the like.
  */
 int service_init(struct service *s, const struct server_params *params, const char *local_port);
 

@@ -31,14 +31,15 @@ static void hand_back(struct loop *loop, struct elv_request *rq)
 }
 
 /*
- * May this request, which changes data, still be queued? Not if its client went away after it was read
- * and before now, with the lock held: another one could already have written the same place since,
- * believing that nothing of the first is left to come. Asked once a visit, and only where there is
- * another connection.
+ * May this request, which changes data, still be queued? Not if its client went away after it was
+ * read and before now, with the lock held: another one could already have written the same place
+ * since, believing that nothing of the first is left to come. Asked once a visit, and only where
+ * there is another connection.
  */
 static bool came_too_late(struct loop *loop, struct conn *c)
 {
-	if (c->disconnected || c->says_disc || (c->export->connections < 2 && c->export->store->users < 2))
+	if (c->disconnected || c->says_disc ||
+	    (c->export->connections < 2 && c->export->store->users < 2))
 		return false;
 	if (c->looked != loop->visits) {
 		c->looked = loop->visits;
@@ -264,7 +265,8 @@ void loop_turn(struct loop *loop)
 		loop_open_inbox(loop);
 	if (loop->lane_ready)
 		reap(loop);
-	if (!TAILQ_EMPTY(&loop->ready) || !TAILQ_EMPTY(&loop->busy) || !TAILQ_EMPTY(&loop->replying))
+	if (!TAILQ_EMPTY(&loop->ready) || !TAILQ_EMPTY(&loop->busy) ||
+	    !TAILQ_EMPTY(&loop->replying))
 		loop->last_work = loop->now;
 	work_on_ready(loop);
 	for (unsigned i = 0; i < MAX_ROUNDS && finished < MAX_FINISHED; i++) {

@@ -22,7 +22,10 @@ for i in range(n):
         assert len(idle[-1].read(0, 65536)) == 65536
     if i % 1000 == 0:   # others are served meanwhile
         assert first.read(0, 4096) == b'x' * 4096
-time.sleep(3)           # caches are given back after two seconds without work
+# Caches are given back after two seconds without work.
+end = time.monotonic() + 20
+while (resident() - before) * 1024 / n >= limit and time.monotonic() < end:
+    time.sleep(0.1)
 cost = resident() - before
 print(f'{n} idle connections: {cost} KiB, {cost * 1024 // n} bytes each')
 assert cost * 1024 / n < limit, f'more than {limit} bytes each'

@@ -1,5 +1,5 @@
-"""Limits and the waiting for them: connections | requests | memory, UNIX-SOCKET CONTROL-SOCKET"""
-import sys, threading, time
+"""Limits and the waiting for them: connections | descriptors | requests | memory, UNIX-SOCKET CONTROL-SOCKET"""
+import select, sys, threading, time
 from nbdraw import *
 
 what, path, ctl = sys.argv[1], sys.argv[2], Control(sys.argv[3])
@@ -31,6 +31,30 @@ def connections():
         c.close()
     until(lambda: ctl.stats()['connections'] == 0)
     assert Client(path).go('disk').read(0, 16)
+
+
+def descriptors():
+    """The server has few descriptors: who finds none waits, nobody is sent away, and it goes on by itself."""
+    clients = [Client(path, 60) for i in range(60)]
+    for c in clients:
+        c.s.setblocking(False)
+    until(lambda: sum(c.s in select.select([c.s], [], [], 0)[0] for c in clients) >= 10)
+    early = [c for c in clients if select.select([c.s], [], [], 0)[0]]
+    assert len(early) < 50, len(early)
+    for c in clients:
+        c.s.settimeout(60)
+    for c in early:
+        assert c.go('disk').read(0, 16)
+        c.close()
+    # The next ones get their places; each is let go before one more is waited for.
+    left = [c for c in clients if c not in early]
+    while left:
+        got = select.select([c.s for c in left], [], [], 30)[0]
+        assert got, f'{len(left)} connections are forgotten'
+        for c in [c for c in left if c.s in got]:
+            assert c.go('disk').read(0, 16)
+            c.close()
+            left.remove(c)
 
 
 def requests():

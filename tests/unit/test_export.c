@@ -1,6 +1,6 @@
 /*
- * Exports: settings by name, identities and their accounts, rules for clients, disks. On null stores; no
- * sockets.
+ * Exports: settings by name, identities and their accounts, rules for clients, disks. On null
+ * stores; no sockets.
  */
 #include <check.h>
 #include <errno.h>
@@ -135,7 +135,8 @@ START_TEST(the_scheduler_is_settled_first)
 	struct export *e = open_null("a");
 
 	/* The bare name is deadline's, although it stands before the scheduler. */
-	ck_assert_int_eq(export_set(e, SET({ "read_expire", "100" }, { "scheduler", "deadline" }), &why), 0);
+	ck_assert_int_eq(export_set(e, SET({ "read_expire", "100" }, { "scheduler", "deadline" }),
+				    &why), 0);
 	ck_assert_str_eq(get(e, "read_expire"), "100");
 	ck_assert_str_eq(get(e, "deadline.read_expire"), "100");
 	ck_assert_str_eq(e->elv.policy->name, "deadline");
@@ -163,7 +164,8 @@ START_TEST(wrong_settings_are_named)
 	ck_assert_int_eq(export_set(e, SET({ "bogus.read_expire", "5" }), &why), -ENOENT);
 	ck_assert_int_eq(export_set(e, SET({ "deadline.bogus", "5" }), &why), -ENOENT);
 	ck_assert_int_eq(export_set(e, SET({ "path", "x" }), &why), -EPERM);
-	ck_assert_int_eq(export_set(e, SET({ "nr_requests", "5" }, { "nr_requests", "6" }), &why), -EEXIST);
+	ck_assert_int_eq(export_set(e, SET({ "nr_requests", "5" }, { "nr_requests", "6" }), &why),
+			 -EEXIST);
 	ck_assert_int_eq(export_set(e, SET({ "nr_requests", "5x" }), &why), -EINVAL);
 	ck_assert_int_eq(export_set(e, SET({ "max_queue_age", "5K" }), &why), -EINVAL);
 	/* Twice the same, by two names. */
@@ -181,7 +183,8 @@ START_TEST(settings_at_the_start)
 	struct export *e;
 
 	ck_assert_int_eq(try_open("a", SET({ "fifo_batch", "7" }, { "scheduler", "deadline" },
-					   { "nr_requests", "9" }, { "description", "mine" }), &e), 0);
+					   { "nr_requests", "9" }, { "description", "mine" }),
+				  &e), 0);
 	ck_assert_str_eq(get(e, "fifo_batch"), "7");
 	ck_assert_uint_eq(e->budget.nr_requests, 9);
 	ck_assert_str_eq(get(e, "description"), "mine");
@@ -256,7 +259,8 @@ START_TEST(disks_are_shared_by_group)
 	struct export *a, *b, *c, *d;
 
 	ck_assert_int_eq(try_open("a", SET({ "device_group", "g" }), &a), 0);
-	ck_assert_int_eq(try_open("b", SET({ "device_group", "g" }, { "queue_depth", "3" }), &b), 0);
+	ck_assert_int_eq(try_open("b", SET({ "device_group", "g" }, { "queue_depth", "3" }), &b),
+			 0);
 	ck_assert_int_eq(try_open("c", SET({ "device_group", "h" }), &c), 0);
 	d = open_null("d");
 	ck_assert_ptr_eq(a->disk, b->disk);
@@ -273,7 +277,8 @@ START_TEST(exports_of_a_disk_must_agree)
 	struct export *e;
 
 	ck_assert_int_eq(try_open("a", SET({ "device_group", "g" }, { "rotational", "1" }), &e), 0);
-	ck_assert_int_eq(try_open("b", SET({ "device_group", "g" }, { "rotational", "0" }), &e), -EINVAL);
+	ck_assert_int_eq(try_open("b", SET({ "device_group", "g" }, { "rotational", "0" }), &e),
+			 -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err, "'a'"));
 	ck_assert_ptr_nonnull(strstr(err, "'b'"));
 	ck_assert_ptr_nonnull(strstr(err, "rotational"));
@@ -313,7 +318,8 @@ END_TEST
 
 START_TEST(ids)
 {
-	static const struct client_peer tcp = { .kind = PEER_TCP, .address = "10.0.0.7", .serial = 12 };
+	static const struct client_peer tcp = { .kind = PEER_TCP, .address = "10.0.0.7",
+						.serial = 12 };
 	static const struct client_peer local = { .kind = PEER_UNIX, .has_uid = true, .uid = 1000,
 						  .pid = 4711, .serial = 13 };
 	static const struct client_peer far = { .kind = PEER_UNIX, .has_uid = true, .uid = 1000 };
@@ -322,13 +328,20 @@ START_TEST(ids)
 		enum client_key key;
 		const char *id;
 	} rows[] = {
-		{ &tcp, CLIENT_KEY_AUTO, "ip:10.0.0.7" }, { &tcp, CLIENT_KEY_ADDRESS, "ip:10.0.0.7" },
-		{ &tcp, CLIENT_KEY_PROCESS, "ip:10.0.0.7" }, { &tcp, CLIENT_KEY_UID, "ip:10.0.0.7" },
-		{ &tcp, CLIENT_KEY_CONNECTION, "conn:12" }, { &tcp, CLIENT_KEY_EXPORT, "export:x" },
-		{ &local, CLIENT_KEY_AUTO, "pid:4711" }, { &local, CLIENT_KEY_PROCESS, "pid:4711" },
-		{ &local, CLIENT_KEY_UID, "uid:1000" }, { &local, CLIENT_KEY_ADDRESS, "pid:4711" },
-		{ &local, CLIENT_KEY_CONNECTION, "conn:13" }, { &local, CLIENT_KEY_EXPORT, "export:x" },
-		{ &far, CLIENT_KEY_AUTO, "uid:1000" }, { &far, CLIENT_KEY_PROCESS, "uid:1000" },
+		{ &tcp, CLIENT_KEY_AUTO, "ip:10.0.0.7" },
+		{ &tcp, CLIENT_KEY_ADDRESS, "ip:10.0.0.7" },
+		{ &tcp, CLIENT_KEY_PROCESS, "ip:10.0.0.7" },
+		{ &tcp, CLIENT_KEY_UID, "ip:10.0.0.7" },
+		{ &tcp, CLIENT_KEY_CONNECTION, "conn:12" },
+		{ &tcp, CLIENT_KEY_EXPORT, "export:x" },
+		{ &local, CLIENT_KEY_AUTO, "pid:4711" },
+		{ &local, CLIENT_KEY_PROCESS, "pid:4711" },
+		{ &local, CLIENT_KEY_UID, "uid:1000" },
+		{ &local, CLIENT_KEY_ADDRESS, "pid:4711" },
+		{ &local, CLIENT_KEY_CONNECTION, "conn:13" },
+		{ &local, CLIENT_KEY_EXPORT, "export:x" },
+		{ &far, CLIENT_KEY_AUTO, "uid:1000" },
+		{ &far, CLIENT_KEY_PROCESS, "uid:1000" },
 	};
 	char id[CLIENT_ID_MAX + 1], longest[4097];
 
@@ -494,19 +507,21 @@ END_TEST
 START_TEST(wrong_matches_are_refused)
 {
 	static const char *const bad[] = {
-		"", "ip:", "ip:10.0.0", "ip:10.0.0.0.1", "ip:10.0.0.0/33", "ip:10.0.0.0/", "ip:10.0.0.0/8x",
-		"ip:10.0.0.1/8", "ip:fd00::/129", "ip:fd00::1/64", "ip:/8", "10.0.0.1", "user:x", "uid:",
-		"ip:10.0.0.0/-1", "ip:10.0.0.0/ 8", "ip:10.0.0.0/0008",
+		"", "ip:", "ip:10.0.0", "ip:10.0.0.0.1", "ip:10.0.0.0/33", "ip:10.0.0.0/",
+		"ip:10.0.0.0/8x", "ip:10.0.0.1/8", "ip:fd00::/129", "ip:fd00::1/64", "ip:/8",
+		"10.0.0.1", "user:x", "uid:", "ip:10.0.0.0/-1", "ip:10.0.0.0/ 8",
+		"ip:10.0.0.0/0008",
 	};
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		ck_assert_msg(server_add_rule(&server, bad[i], SET({ "weight", "5" }), &why) == -EINVAL,
-			      "'%s' is taken", bad[i]);
+		ck_assert_msg(server_add_rule(&server, bad[i], SET({ "weight", "5" }), &why) ==
+			      -EINVAL, "'%s' is taken", bad[i]);
 		ck_assert_ptr_nonnull(strstr(why.text, bad[i]));
 	}
 	ck_assert_int_eq(server_add_rule(&server, "uid:5", SET({ "weight", "0" }), &why), -ERANGE);
 	ck_assert_int_eq(server_add_rule(&server, "uid:5", SET({ "wait", "5" }), &why), -ENOENT);
-	ck_assert_int_eq(server_add_rule(&server, "uid:5", SET({ "class", "best" }), &why), -EINVAL);
+	ck_assert_int_eq(server_add_rule(&server, "uid:5", SET({ "class", "best" }), &why),
+			 -EINVAL);
 	ck_assert_int_eq(server_add_rule(&server, "ip:0.0.0.0/0", SET({ "weight", "5" }), &why), 0);
 	ck_assert_uint_eq(weight("ip:1.2.3.4"), 5);
 	ck_assert_uint_eq(weight("ip:::1"), 100);
@@ -537,11 +552,12 @@ START_TEST(accounts_follow_the_rules)
 	ck_assert_uint_eq(at_a->elv.params.weight, 6);
 	ck_assert_uint_eq(at_b->elv.params.weight, 6);
 
-	ck_assert_int_eq(client_set(&server, NULL, "uid:8", SET({ "weight", "6" }), &n, &why), -ESRCH);
-	ck_assert_int_eq(client_set(&server, NULL, "uid:7", SET({ "weight", "6" }, { "class", "no" }), &n,
-				    &why), -EINVAL);
-	ck_assert_int_eq(client_set(&server, NULL, "uid:7", SET({ "weight", "9" }, { "weight", "8" }), &n,
-				    &why), -EEXIST);
+	ck_assert_int_eq(client_set(&server, NULL, "uid:8", SET({ "weight", "6" }), &n, &why),
+			 -ESRCH);
+	ck_assert_int_eq(client_set(&server, NULL, "uid:7",
+				    SET({ "weight", "6" }, { "class", "no" }), &n, &why), -EINVAL);
+	ck_assert_int_eq(client_set(&server, NULL, "uid:7",
+				    SET({ "weight", "9" }, { "weight", "8" }), &n, &why), -EEXIST);
 	ck_assert_uint_eq(at_a->elv.params.weight, 6);
 	client_put(at_a);
 	client_put(at_b);

@@ -1,5 +1,6 @@
 /*
- * Budgets: who gets how much when, in single steps; and the promises as a whole, under random clients.
+ * Budgets: who gets how much when, in single steps; and the promises as a whole, under random
+ * clients.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -465,8 +466,9 @@ START_TEST(the_promises_hold_under_random_clients)
 END_TEST
 
 /*
- * Three greedy clients and a modest one, which asks for a little again and again: it must never have to
- * wait for more than what was ahead of it, one request of each, and what is in its way to be finished.
+ * Three greedy clients and a modest one, which asks for a little again and again: it must never
+ * have to wait for more than what was ahead of it, one request of each, and what is in its way to
+ * be finished.
  */
 START_TEST(nobody_starves)
 {

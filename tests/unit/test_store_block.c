@@ -435,6 +435,42 @@ START_TEST(a_flush_that_fails)
 }
 END_TEST
 
+/* TRIM and ZERO with writethrough: they are synced, and it shows when that fails. */
+START_TEST(a_synced_discard_that_fails)
+{
+	enum elv_op op = _i / 3 ? ELV_TRIM : ELV_ZERO;
+	struct full full;
+	struct lane *lane;
+	struct elv_io *io;
+	struct store *s;
+	char *buf = calloc(1, MIB);
+	int fd;
+
+	if (!make_full(&full))
+		return;
+	lane = lane_of(_i % 3);
+	s = must_open(full.loop, P("cache=writethrough"));
+	fd = open(full.loop, O_WRONLY);
+	ck_assert_int_eq(pwrite(fd, buf, MIB, 0), MIB);
+	io = write_io(s, 0, 4 * MIB, NULL, MIB);
+	io->op = op;
+	go(lane, s, io);
+	ck_assert_msg(io->result < 0, "%lld", (long long)io->result);
+	ck_assert(io->sync_failed);
+	/* The error was told. */
+	io->op = op;
+	go(lane, s, io);
+	ck_assert_int_eq(io->result, MIB);
+	ck_assert(!io->sync_failed);
+	close(fd);
+	free(io);
+	store_close(s);
+	lane_close(lane);
+	free(buf);
+	end_full(&full);
+}
+END_TEST
+
 START_TEST(a_write_that_fails)
 {
 	struct full full;
@@ -482,6 +518,7 @@ int main(void)
 	tcase_add_loop_test(t, discards_and_zeroes, 0, 3);
 	tcase_add_loop_test(t, a_sync_that_fails, 0, 6);
 	tcase_add_loop_test(t, a_flush_that_fails, 0, 3);
+	tcase_add_loop_test(t, a_synced_discard_that_fails, 0, 6);
 	tcase_add_loop_test(t, a_write_that_fails, 0, 6);
 	suite_add_tcase(suite, t);
 	return run_suite(suite);

@@ -114,17 +114,29 @@ grep -q 'export="disk.img"' "$tmp/info" && grep -q 'export="b.img"' "$tmp/info" 
 ! nbdinfo --size "nbd+unix:///c.img?socket=$SOCK" >"$tmp/info" 2>&1 || fail "an unknown export was found"
 stop_liftd
 
-# Without a place for the default control socket it serves all the same.
-without_control()
+# The default control socket: where systemd or the session says. If it cannot be had, it is done without.
+serve_null()
 {
-	RUNTIME_DIRECTORY=$tmp/no/where exec "$liftd" -U "$tmp/s" null: -o size=1M 2>"$tmp/log"
+	local socket=$1 log=$2
+	shift 2
+	RUNTIME_DIRECTORY=$1 exec "$liftd" -U "$socket" null: -o size=1M 2>"$log"
 }
-background without_control
-wait_for "grep -q 'liftd: ready' '$tmp/log'" 20
-grep -q 'warning: no control socket' "$tmp/log" || fail "nothing was said about the control socket"
-[[ $(nbdinfo --size "nbd+unix:///?socket=$tmp/s") == 1048576 ]] || fail "not served"
-kill -TERM "$BG_PID"
-wait "$BG_PID" || fail "exit status $?"
+background serve_null "$tmp/s1" "$tmp/log1" "$tmp/run"
+first=$BG_PID
+wait_for "grep -q 'liftd: ready' '$tmp/log1'" 20
+RUNTIME_DIRECTORY=$tmp/run "$BUILD/liftctl" list | grep -q null || fail "no default control socket"
+for folder in "$tmp/run" "$tmp/no/where"; do
+	background serve_null "$tmp/s2" "$tmp/log2" "$folder"
+	wait_for "grep -q 'liftd: ready' '$tmp/log2'" 20
+	grep -q 'warning: no control socket' "$tmp/log2" || fail "nothing was said about the control socket"
+	[[ $(nbdinfo --size "nbd+unix:///?socket=$tmp/s2") == 1048576 ]] || fail "not served"
+	kill -TERM "$BG_PID"
+	wait "$BG_PID" || fail "exit status $?"
+	rm "$tmp/log2"
+done
+RUNTIME_DIRECTORY=$tmp/run "$BUILD/liftctl" list | grep -q null || fail "the first one's control socket is gone"
+kill -TERM "$first"
+wait "$first" || fail "exit status $?"
 
 # It gives up root; the control socket is its new group's.
 if [[ $(id -u) -eq 0 ]]; then

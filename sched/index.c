@@ -99,7 +99,7 @@ static void search(struct query *q, const struct tree_node *n)
 		if (n->key >= q->end)
 			return;
 		if (s->end > q->start && s->rq->seq < q->before && s->rq != q->rq &&
-		    (!q->except || s->rq->head != q->except) &&
+		    (!q->except || s->in_flight || s->rq->head != q->except) &&
 		    (!q->same_identity ||
 		     elv_client_of(s->rq)->identity == elv_client_of(q->rq)->identity)) {
 			q->oldest = s;

@@ -99,6 +99,8 @@ static struct elv_request *find(struct elevator *e, struct elv_request *rq, bool
 		s = before ? elv_index_prev(s) : elv_index_next(s);
 		if (!s)
 			break;
+		if (s->in_flight) /* its head may be done and gone */
+			continue;
 		head = s->rq->head;
 		if ((before ? run_end(head) == rq->offset
 			    : head->run_offset == rq->offset + rq->length) &&

@@ -39,16 +39,23 @@ struct deadline {
 	uint64_t expired;  /* batches that began with an expired request */
 };
 
-/* The run's deadline, in its area. */
+/* The run's deadline, and the arrival that it counts from, in its area. */
 static uint64_t *deadline_of(struct elv_request *rq)
 {
 	return &rq->area[0];
 }
 
-static uint64_t deadline_for(const struct deadline *d, const struct elv_request *rq)
+static uint64_t *counts_from(struct elv_request *rq)
 {
-	return rq->run_arrival + (elv_dir(rq->op) == ELV_DIR_READ ? d->params->read_expire
-								  : d->params->write_expire);
+	return &rq->area[1];
+}
+
+static void set_deadline(const struct deadline *d, struct elv_request *rq)
+{
+	*counts_from(rq) = rq->run_arrival;
+	*deadline_of(rq) = rq->run_arrival + (elv_dir(rq->op) == ELV_DIR_READ
+						      ? d->params->read_expire
+						      : d->params->write_expire);
 }
 
 static int deadline_init_queue(struct elevator *e)
@@ -96,7 +103,7 @@ static void deadline_insert(struct elevator *e, struct elv_request *rq, uint64_t
 	struct deadline *d = e->queue;
 
 	(void)now;
-	*deadline_of(rq) = deadline_for(d, rq);
+	set_deadline(d, rq);
 	add(d, rq);
 }
 
@@ -119,15 +126,19 @@ static bool deadline_may_merge(struct elevator *e, const struct elv_request *hea
 	return d->params->front_merges || rq->run_offset > head->run_offset;
 }
 
+/* The earlier deadline counts; one that is set stays, also if the tunable has changed since. */
 static void deadline_merged(struct elevator *e, struct elv_request *head,
 			    struct elv_request *absorbed)
 {
 	struct deadline *d = e->queue;
 	enum elv_dir dir = elv_dir(head->op);
-	uint64_t due = absorbed ? *deadline_of(absorbed) : deadline_for(d, head);
 
-	if (due < *deadline_of(head))
-		*deadline_of(head) = due;
+	if (absorbed && *deadline_of(absorbed) < *deadline_of(head)) {
+		*deadline_of(head) = *deadline_of(absorbed);
+		*counts_from(head) = head->run_arrival;
+	} else if (head->run_arrival < *counts_from(head)) {
+		set_deadline(d, head); /* an older one, which had been held back, joined it */
+	}
 	if (absorbed && d->next[dir] == absorbed)
 		d->next[dir] = head;
 	fifo_merged(&d->fifo[dir], head, absorbed);

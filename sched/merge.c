@@ -47,11 +47,17 @@ uint64_t elv_max_io(const struct elevator *e, enum elv_op op)
 	return max > e->store->block ? max : e->store->block;
 }
 
-/* May rq and the run of head be one io? Position is the caller's affair. */
+/* Is it in e's policy, whole? */
+static bool is_queued(const struct elevator *e, const struct elv_request *head)
+{
+	return head->state == ELV_QUEUED && elv_of(head) == e && !head->sliced;
+}
+
+/* May rq, alone or with its run, join the run of head? Position is the caller's affair. */
 static bool compatible(struct elevator *e, const struct elv_request *head,
 		       const struct elv_request *rq)
 {
-	if (head == rq || head->state != ELV_QUEUED || elv_of(head) != e || head->sliced)
+	if (head == rq || !is_queued(e, head))
 		return false;
 	if (head->op != rq->op || (elv_modifies(rq->op) && head->flags != rq->flags))
 		return false;
@@ -88,23 +94,38 @@ static uint64_t run_end(const struct elv_request *head)
 	return head->run_offset + head->run_length;
 }
 
-/* The run that ends where rq begins, or the one that begins where rq ends. */
-static struct elv_request *find(struct elevator *e, struct elv_request *rq, bool before)
+/* The head of the span's run; NULL if it is in flight: the head may be done and gone then. */
+static struct elv_request *head_of(const struct elv_span *s)
 {
-	struct elv_span *s = &rq->span;
+	return s->in_flight ? NULL : s->rq->head;
+}
 
-	for (int i = 0; i < NEIGHBOURS; i++) {
-		struct elv_request *head;
+/* The run that ends where rq begins, for rq to join. */
+static struct elv_request *find_before(struct elevator *e, struct elv_request *rq)
+{
+	struct elv_span *s = elv_index_prev(&rq->span);
 
-		s = before ? elv_index_prev(s) : elv_index_next(s);
-		if (!s)
-			break;
-		if (s->in_flight) /* its head may be done and gone */
-			continue;
-		head = s->rq->head;
-		if ((before ? run_end(head) == rq->offset
-			    : head->run_offset == rq->offset + rq->length) &&
-		    mergeable(e, head, rq))
+	for (int i = 0; s && i < NEIGHBOURS; i++, s = elv_index_prev(s)) {
+		struct elv_request *head = head_of(s);
+
+		if (head && run_end(head) == rq->offset && mergeable(e, head, rq))
+			return head;
+	}
+	return NULL;
+}
+
+/* The run that begins where rq ends: for rq to join or, if rq has joined a run, to join that. */
+static struct elv_request *find_after(struct elevator *e, struct elv_request *rq)
+{
+	struct elv_span *s = elv_index_next(&rq->span);
+	struct elv_request *joined = rq->state == ELV_QUEUED ? rq->head : NULL;
+
+	for (int i = 0; s && i < NEIGHBOURS; i++, s = elv_index_next(s)) {
+		struct elv_request *head = head_of(s);
+
+		if (head && head->run_offset == rq->offset + rq->length &&
+		    (joined ? is_queued(e, head) && mergeable(e, joined, head)
+			    : mergeable(e, head, rq)))
 			return head;
 	}
 	return NULL;
@@ -158,11 +179,12 @@ static void fuse(struct elevator *e, struct elv_request *head, struct elv_reques
 bool elv_merge(struct elevator *e, struct elv_request *rq)
 {
 	struct elv_request *before = NULL, *after = NULL, *last = e->last_merge;
+	bool only_last = e->params.nomerges == 1;
 
 	if (e->params.nomerges >= 2 || rq->sliced || !rq->conn->open ||
 	    !tree_linked(&rq->span.node) || rq->length >= elv_max_io(e, rq->op))
 		return false;
-	if (e->params.nomerges == 1) {
+	if (only_last) {
 		if (!last || !mergeable(e, last, rq))
 			return false;
 		if (run_end(last) == rq->offset)
@@ -170,17 +192,20 @@ bool elv_merge(struct elevator *e, struct elv_request *rq)
 		else if (last->run_offset == rq->offset + rq->length)
 			after = last;
 	} else {
-		before = find(e, rq, true);
-		after = find(e, rq, false);
+		before = find_before(e, rq);
+		if (!before)
+			after = find_after(e, rq);
 	}
 	if (before) {
 		join(e, before, rq, true);
-		if (after && mergeable(e, before, after))
+		after = only_last ? NULL : find_after(e, rq);
+		if (after)
 			fuse(e, before, after);
-		e->last_merge = before;
 	} else if (after) {
 		join(e, after, rq, false);
-		e->last_merge = after;
+	} else {
+		return false;
 	}
-	return before || after;
+	e->last_merge = rq->head;
+	return true;
 }

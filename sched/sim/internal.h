@@ -46,7 +46,8 @@ void oracle_check(struct sim *sim);
 
 /* --- load.c --- */
 
-void load_reply(struct sim_client *c, struct sim_request *r);
+/* One of its requests came back. */
+void load_reply(struct sim_client *c);
 void load_free(struct sim_client *c);
 
 /* --- events.c --- */

@@ -120,11 +120,10 @@ static void think(struct sim_load *l, uint64_t ns)
 	sim_arm(sim, &t->wake, at);
 }
 
-void load_reply(struct sim_client *c, struct sim_request *r)
+void load_reply(struct sim_client *c)
 {
 	struct sim_load *l = c->load;
 
-	(void)r;
 	if (l->depth)
 		think(l, l->think + (l->think_spread ? sim_below(&l->dice, l->think_spread) : 0));
 }

@@ -62,7 +62,7 @@ struct sim_request {
 	uint64_t *saw;       /* READ with an image: who had written each byte */
 	uint64_t *floor;     /* READ: what it must at least see; FLUSH: what must be stable */
 	char *data;
-	TAILQ_ENTRY(sim_request) link; /* of the store's pending ones, or the free list */
+	TAILQ_ENTRY(sim_request) link; /* of the store's pending ones */
 };
 TAILQ_HEAD(sim_requests, sim_request);
 
@@ -175,14 +175,13 @@ struct sim {
 	/* Hooks for tests; may be NULL. */
 	void (*dispatched)(struct sim *sim, struct sim_flight *f);
 	void (*completed)(struct sim *sim, struct sim_flight *f); /* before the elevator knows */
-	void (*replied)(struct sim *sim, struct sim_request *r);  /* before it is recycled */
+	void (*replied)(struct sim *sim, struct sim_request *r);  /* before it is freed */
 	void *arg;
 
 	TAILQ_HEAD(, sim_disk) disks;
 	TAILQ_HEAD(, sim_store) stores;
 	TAILQ_HEAD(, sim_export) exports;
 	TAILQ_HEAD(, sim_client) clients;
-	struct sim_requests spare;
 	uint64_t serials;
 	uint64_t inserted, replies;
 

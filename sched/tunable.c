@@ -274,7 +274,7 @@ int tunable_allowed(const struct tunable *t, char *buf, size_t len)
 		put_item(&o, "auto");
 	switch (t->kind) {
 	case TUNABLE_BOOL:
-		put_item(&o, "0, 1, yes, no");
+		put_item(&o, "0, 1, yes, no, on, off");
 		break;
 	case TUNABLE_ENUM:
 		for (const char *const *c = t->choices; *c; c++)
@@ -377,7 +377,7 @@ static int parse_in_range(const struct tunable *t, const char *text, uint64_t *n
 static int parse_word(const struct tunable *t, const char *text, uint64_t *num,
 		      char *err, size_t errlen)
 {
-	static const char *const bools[] = { "0", "1", "no", "yes", NULL };
+	static const char *const bools[] = { "0", "1", "no", "yes", "off", "on", NULL };
 	const char *const *words = t->kind == TUNABLE_BOOL ? bools : t->choices;
 
 	for (uint64_t i = 0; words[i]; i++) {

@@ -222,6 +222,8 @@ START_TEST(units_are_accepted_by_kind)
 	accepts("on", "1", 1);
 	accepts("on", "no", 0);
 	accepts("on", "yes", 1);
+	accepts("on", "off", 0);
+	accepts("on", "on", 1);
 	accepts("policy", "noop", 0);
 	accepts("policy", "cfq", 2);
 }
@@ -251,8 +253,8 @@ START_TEST(junk_is_refused)
 	static const char *const junk[] = {
 		"", " ", "-", "+", "-1", "+1", " 1", "1 ", "1\n", "\t1", "0x10", "1e3", "1.5",
 		"1,000", "1_000", "x", "5x", "ms", "K", "1 K", "1 ms", "1kk", "1KiB", "1k",
-		"1MS", "1m", "1min", "1sec", "1S", "1Ks", "1msx", "yEs", "Yes", "true", "on",
-		"off", "NOOP", "noop ", "no op", "noo", "cfqq", "--", "0-1", "\xd9\xa1",
+		"1MS", "1m", "1min", "1sec", "1S", "1Ks", "1msx", "yEs", "Yes", "true", "On",
+		"oFF", "NOOP", "noop ", "no op", "noo", "cfqq", "--", "0-1", "\xd9\xa1",
 		"1\x80",
 	};
 
@@ -318,7 +320,7 @@ START_TEST(sentences)
 	refuses("count", "70000", -ERANGE, "count: '70000' is out of range; expected 1..65535");
 	refuses("kb", "1G", -ERANGE, "kb: '1G' is out of range; expected 4..32768 KiB");
 	refuses("on", "maybe", -EINVAL,
-		"on: 'maybe' is neither yes nor no; expected 0, 1, yes, no");
+		"on: 'maybe' is neither yes nor no; expected 0, 1, yes, no, on, off");
 	refuses("policy", "bfq", -EINVAL,
 		"policy: 'bfq' is not a choice; expected noop, deadline, cfq");
 	refuses("path", "", -ERANGE, "path: '' is too short; expected text of 1..16 bytes");
@@ -398,8 +400,8 @@ START_TEST(allowed_ranges)
 	allowed_is("sectors", "8..65536 sectors");
 	allowed_is("bytes", "0..9223372036854775807 bytes");
 	allowed_is("policy", "noop, deadline, cfq");
-	allowed_is("on", "0, 1, yes, no");
-	allowed_is("rotational", "auto, 0, 1, yes, no");
+	allowed_is("on", "0, 1, yes, no, on, off");
+	allowed_is("rotational", "auto, 0, 1, yes, no, on, off");
 	allowed_is("delay", "auto, 0..100 ms");
 	allowed_is("path", "text of 1..16 bytes");
 	allowed_is("listen", "text");

@@ -160,10 +160,12 @@ static void pass_part(struct store *s, struct elv_io *io, uint64_t length, bool 
 static void flush(struct store *s, struct elv_io *io, bool fails)
 {
 	struct fault *f = s->priv;
+	uint64_t delay = store_setting(s, fault_flush_delay);
 
 	if (f->cache)
 		vcache_flush_begin(f->cache);
-	store_sleep_until(store_now() + store_setting(s, fault_flush_delay));
+	if (delay)
+		store_sleep_until(store_now() + delay);
 	if (f->cache)
 		io->result = vcache_flush_end(f->cache, fails);
 	else if (!fails)

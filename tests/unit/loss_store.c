@@ -16,15 +16,22 @@ struct real {
 	struct store *store;
 	struct store_params params;
 	char path[64];
+	int fd;         /* of the file, which has no name any more */
 	bool crashed, repaired;
 };
 
 /* Where syncs cost nothing, unless direct I/O is asked for, which not every tmpfs has. */
 static void make_path(const struct loss_plan *p, char *path, size_t len)
 {
-	bool fast = !strstr(p->store, "cache=none") && !access("/dev/shm", W_OK);
+	int fd;
 
-	snprintf(path, len, "%s/lift-loss.%ld", fast ? "/dev/shm" : "/var/tmp", (long)getpid());
+	snprintf(path, len, "/dev/shm/lift-loss.%ld", (long)getpid());
+	fd = open(path, O_RDWR | O_CREAT | (strstr(p->store, "cache=none") ? O_DIRECT : 0), 0600);
+	if (fd < 0)
+		snprintf(path, len, "/var/tmp/lift-loss.%ld", (long)getpid());
+	else
+		close(fd);
+	unlink(path);
 }
 
 /* "name=value name=value", and what the plan needs. */
@@ -59,7 +66,6 @@ static int real_open(struct loss_disk *d, char *err, size_t errlen)
 
 	d->priv = real;
 	make_path(d->plan, real->path, sizeof(real->path));
-	unlink(real->path);
 	r = read_params(d, &real->params, err, errlen);
 	if (!r) {
 		real->params.path = strdup(real->path);
@@ -73,6 +79,8 @@ static int real_open(struct loss_disk *d, char *err, size_t errlen)
 		free(real);
 		return r;
 	}
+	real->fd = open(real->path, O_RDONLY);
+	unlink(real->path);
 	store_set_params(real->store, &real->params);
 	d->elv = &real->store->elv;
 	d->block = real->store->geometry.block;
@@ -85,7 +93,7 @@ static void real_close(struct loss_disk *d)
 	struct real *real = d->priv;
 
 	store_close(real->store);
-	unlink(real->path);
+	close(real->fd);
 	tunable_free(store_rows, &real->params);
 	free(real);
 }
@@ -141,7 +149,6 @@ static void real_read(struct loss_disk *d, char *buf)
 {
 	static char file[LOSS_SIZE];
 	struct real *real = d->priv;
-	int fd;
 
 	real->params.fault_error_at = 0;
 	real->params.fault_error_every = real->params.fault_short_every = 0;
@@ -155,10 +162,8 @@ static void real_read(struct loss_disk *d, char *buf)
 		if (io.result != 4096)
 			memset(buf + at, 0xee, 4096);
 	}
-	fd = open(real->path, O_RDONLY);
-	if (real->crashed && (pread(fd, file, LOSS_SIZE, 0) != LOSS_SIZE || memcmp(file, buf, LOSS_SIZE)))
+	if (real->crashed && (pread(real->fd, file, LOSS_SIZE, 0) != LOSS_SIZE || memcmp(file, buf, LOSS_SIZE)))
 		memset(buf, 0xee, LOSS_SIZE);
-	close(fd);
 }
 
 const struct loss_disk_ops loss_store = {

@@ -83,6 +83,7 @@ Q := $(if $(filter-out 0,$(V)),,@)
 say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
+.PHONY: check-kernel check-kernel-run
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
@@ -161,6 +162,14 @@ check-run: all tests
 check-unit: $(UNIT_BIN)
 	@BUILD='$(abspath $(OUT))' TESTS='$(TESTS)' tests/run --unit
 
+# Virtual machines; where there can be none it says so and is content, but not in CI (tests/vm/vm).
+check-kernel:
+	@scripts/install-deps || :
+	@+$(MAKE) --no-print-directory check-kernel-run
+
+check-kernel-run: all helpers
+	@BUILD='$(abspath $(OUT))' TESTS='$(TESTS)' tests/vm/vm $(KERNELS) || [ $$? -eq 77 ]
+
 check-layers: $(LIB)
 	@scripts/check-layers $(OUT)
 
@@ -184,6 +193,7 @@ help:
 	@echo 'make check         install missing packages, build, check the layers, run all tests'
 	@echo 'make check-unit    the unit tests alone'
 	@echo 'make check-all     all tests over the full product of settings (long)'
+	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
 	@echo 'make install       into $$(DESTDIR)$$(PREFIX)/bin'
@@ -194,5 +204,6 @@ help:
 	@echo 'V=1                show the commands'
 	@echo 'WERROR=1           warnings are errors'
 	@echo 'TESTS="NAME ..."   only these tests: test_tunable, or NAME of tests/NAME.sh'
+	@echo 'KERNELS="6.1 6.12" only these, with check-kernel'
 	@echo 'SRC_DIRS=sched     only this layer, with TESTS and check-unit'
 	@echo 'CC, CFLAGS, CPPFLAGS, LDFLAGS, PREFIX (/usr/local), DESTDIR as usual'

@@ -4,6 +4,9 @@
 requires python3
 export PYTHONDONTWRITEBYTECODE=1
 truncate -s 64M "$tmp/disk.img"
+sanitized=()
+! grep -qaE '__(asan|tsan)_init' "$BUILD/liftd" || sanitized=(sanitized)
+[[ $(ulimit -n) == unlimited || $(ulimit -n) -ge 2100 ]] || ulimit -n 2100
 
 check()
 {
@@ -14,7 +17,7 @@ check()
 		used=$(ls "/proc/$LIFTD_PID/fd" | wc -l)
 		prlimit --pid "$LIFTD_PID" --nofile=$((used + 25)):$((used + 25))
 	fi
-	python3 "$tests/helpers/net_limits.py" "$what" "$SOCK" "$CTL"
+	python3 "$tests/helpers/net_limits.py" "$what" "$SOCK" "$CTL" "${sanitized[@]}"
 	stop_liftd
 }
 
@@ -25,3 +28,4 @@ if command -v prlimit >/dev/null; then
 fi
 check requests -o nr_requests=4 -o fault_delay=20ms -o scheduler=noop
 check memory -o memory=64M -o client_key=connection -o fault_delay=5ms
+check crowd -o fault_delay=1ms -o scheduler=noop -o nomerges=2

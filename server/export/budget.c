@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+enum { CROWD = 64 };
+
 /* ---- waiting for bytes ---- */
 
 static bool within_quarter(const struct budget *b, const struct budget_identity *i, uint64_t bytes)
@@ -91,7 +93,7 @@ static void granted(struct budget_waiter *w)
 	struct budget_account *a = w->account;
 
 	take(a, w->need.bytes);
-	a->budget->waiting--;
+	atomic_fetch_sub_explicit(&a->budget->waiting, 1, memory_order_relaxed);
 	w->state = BUDGET_GRANTED;
 	w->granted(w);
 }
@@ -182,7 +184,7 @@ unsigned budget_take(struct budget_account *a, const struct budget_need *need, u
 		w->account = a;
 		w->need = need[i];
 		w->state = BUDGET_WAIT_SLOT;
-		a->budget->waiting++;
+		atomic_fetch_add_explicit(&a->budget->waiting, 1, memory_order_relaxed);
 		a->export->waits++;
 		TAILQ_INSERT_TAIL(&a->slot_waiters[dir], w, link);
 		serve_slots(a, dir);
@@ -221,12 +223,12 @@ void budget_cancel(struct budget_waiter *w)
 		break;
 	case BUDGET_WAIT_SLOT:
 		TAILQ_REMOVE(&a->slot_waiters[w->need.dir], w, link);
-		b->waiting--;
+		atomic_fetch_sub_explicit(&b->waiting, 1, memory_order_relaxed);
 		break;
 	case BUDGET_WAIT_BYTES:
 		TAILQ_REMOVE(&a->identity->waiters, w, link);
 		requeue(b, a->identity);
-		b->waiting--;
+		atomic_fetch_sub_explicit(&b->waiting, 1, memory_order_relaxed);
 		w->state = BUDGET_IDLE;
 		budget_slot(a, w->need.dir);
 		break;
@@ -290,6 +292,11 @@ void budget_shrink(struct budget_account *a, uint64_t bytes)
 	put(a, bytes);
 	take(a, 0);
 	holds_less(a->budget, a->identity);
+}
+
+bool budget_is_crowded(struct budget *b)
+{
+	return atomic_load_explicit(&b->waiting, memory_order_relaxed) > CROWD;
 }
 
 void budget_invalid(struct budget_account *a)

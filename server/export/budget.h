@@ -26,6 +26,7 @@
 #define SERVER_EXPORT_BUDGET_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -41,7 +42,7 @@ struct budget {
 	uint64_t memory;                 /* bytes */
 	uint64_t held;                   /* bytes */
 	uint64_t requests;               /* granted and not yet finished */
-	unsigned waiting;                /* waiters of any kind */
+	atomic_uint waiting;             /* waiters of any kind; to be read without the lock, too */
 	struct budget_identities queue;  /* wait for bytes, would stay within a quarter */
 	struct budget_identities passed; /* wait for bytes, would exceed it */
 	uint64_t seq;                    /* order of arrival in both */
@@ -150,6 +151,12 @@ void budget_unlock(struct budget *b);
 
 /* Give a part of a request's bytes back early: data that is no longer needed. Lock held. */
 void budget_shrink(struct budget_account *a, uint64_t bytes);
+
+/*
+ * Do so many wait that it matters what each of them has read and cannot go on with? Then read
+ * little at a time. Any thread, without the lock.
+ */
+bool budget_is_crowded(struct budget *b);
 
 /* Count a request that is answered unexecuted. Lock held. */
 void budget_invalid(struct budget_account *a);

@@ -25,7 +25,7 @@ enum conn_state {
 enum {
 	CONN_MAX_UNSENT = 256,      /* replies that the socket does not take; then reading stops */
 	CONN_LARGE = 32 << 10,      /* from here on payloads are worth reading to their place */
-	CONN_SMALL_READ = 4 << 10,  /* bytes read behind such a payload */
+	CONN_SMALL_READ = 4 << 10,  /* bytes read behind such a payload, or in a crowd */
 	CONN_BATCH = 128,           /* requests decoded before the budget is asked */
 };
 

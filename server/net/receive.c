@@ -461,7 +461,7 @@ void conn_receive(struct conn *c)
 	} else if (c->head_len) {
 		memcpy(scratch, c->head, c->head_len);
 	}
-	if (c->large)
+	if (c->large || budget_is_crowded(&c->loop->server->budget))
 		room = CONN_SMALL_READ;
 	iov[niov++] = (struct iovec){ scratch + c->head_len, room - c->head_len };
 	want = direct + room - c->head_len;

@@ -1,8 +1,10 @@
-"""Limits and the waiting for them: connections | descriptors | requests | memory, UNIX-SOCKET CONTROL-SOCKET"""
-import select, sys, threading, time
+"""Limits and the waiting for them: connections | descriptors | requests | memory |
+crowd, UNIX-SOCKET CONTROL-SOCKET [sanitized]"""
+import os, select, signal, sys, threading, time
 from nbdraw import *
 
 what, path, ctl = sys.argv[1], sys.argv[2], Control(sys.argv[3])
+sanitized = len(sys.argv) > 4 # and has its own idea of memory
 MIB = 1 << 20
 
 
@@ -134,6 +136,32 @@ def memory():
         assert c.read(0, 4096)[:1] < bytes([len(greedy)])
         c.close()
     modest.close()
+
+
+def crowd():
+    """A thousand connections ask for far more than they may: what they sent stays in their sockets."""
+    pid = ctl.call('server.info')['pid']
+
+    def resident():
+        with open(f'/proc/{pid}/status') as f:
+            return next(int(line.split()[1]) for line in f if line.startswith('RssAnon')) / 1024
+
+    clients = [Client(path, 120).go('disk') for i in range(1000)]
+    n = 40
+    before = resident()
+    os.kill(pid, signal.SIGSTOP)    # so that all of it is there when it looks
+    for i, c in enumerate(clients):
+        c.send(b''.join(request(WRITE, k, (i % 100 * n + k) * 4096, data=bytes([k]) * 4096) for k in range(n)))
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: ctl.stats()['connections_waiting'] > 500)
+    most = resident()
+    for c in clients:
+        for k in range(n):
+            assert c.reply()[1] == 0
+    print(f'{most - before:.0f} MiB for {len(clients)} connections with {n * 4} KiB each')
+    assert sanitized or most - before < 64, most - before
+    for c in clients:
+        c.close()
 
 
 globals()[what]()

@@ -152,6 +152,12 @@ sums()
 	(cd "$1" && find . -type f | sort | xargs sha256sum)
 }
 
+# same_sums FOLDER FILE: the files are those of which FILE has the sums.
+same_sums()
+{
+	sums "$1" | cmp - "$2" || fail "files in $1 have changed"
+}
+
 # ---- load ------------------------------------------------------------------------------------------------------
 
 jobs=

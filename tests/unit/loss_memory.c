@@ -126,7 +126,8 @@ static void transfer(struct loss_disk *d, struct elv_io *io, uint64_t length)
 	if (io->op != ELV_WRITE)
 		return;
 	soil(m, io->offset, length);
-	if ((io->flags & ELV_FUA) && !io->sync_failed && defect != LOSS_IGNORES_FUA)
+	/* Of a part, nobody has promised that it is stable. */
+	if ((io->flags & ELV_FUA) && length == io->length && !io->sync_failed && defect != LOSS_IGNORES_FUA)
 		save(m, io->offset, io->offset + length);
 	if (defect == LOSS_REPLAYS_WRITES) {
 		m->writes++;

@@ -29,3 +29,4 @@ fi
 check requests -o nr_requests=4 -o fault_delay=20ms -o scheduler=noop
 check memory -o memory=64M -o client_key=connection -o fault_delay=5ms
 check crowd -o fault_delay=1ms -o scheduler=noop -o nomerges=2
+check gone -o nr_requests=4 -o fault_delay=3s -o queue_depth=1 -o nomerges=2

@@ -41,7 +41,7 @@ struct server {
 	uint64_t started;                 /* ns, CLOCK_MONOTONIC */
 	unsigned threads;                 /* loops */
 	struct budget budget;             /* its own lock */
-	atomic_uint connections;
+	atomic_uint connections;          /* sockets of clients that are open */
 	atomic_ullong serial;             /* of connections, from 1 */
 
 	pthread_mutex_t lock;             /* all below */

@@ -150,6 +150,7 @@ void conn_new(struct loop *loop, struct arrival *a)
 			log_warning("connection %llu: out of memory",
 				    (unsigned long long)a->peer.serial);
 		close(a->fd);
+		service_connection_closed(loop);
 		service_connection_gone(loop);
 	} else {
 		conn_ready(c);
@@ -277,6 +278,7 @@ static void close_socket(struct conn *c)
 	event_del(&c->write_event);
 	close(c->fd);
 	c->fd = -1;
+	service_connection_closed(c->loop);
 }
 
 /* The first request of `rest`, which will not be looked at. */

@@ -171,6 +171,7 @@ static bool accept_one(struct listener *l)
 	a->peer.serial = atomic_fetch_add(&s->server.serial, 1) + 1;
 	tune(fd, addr.ss_family);
 	loop = choose_loop(s);
+	atomic_fetch_add(&s->living, 1);
 	atomic_fetch_add(&s->server.connections, 1);
 	atomic_fetch_add_explicit(&loop->load, 1, memory_order_relaxed);
 	loop_give_arrival(loop, a);

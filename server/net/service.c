@@ -60,17 +60,23 @@ int service_wait_started(struct service *s, char *err, size_t errlen)
 	return res;
 }
 
+void service_connection_closed(struct loop *loop)
+{
+	struct service *s = loop->service;
+
+	atomic_fetch_sub_explicit(&loop->load, 1, memory_order_relaxed);
+	atomic_fetch_sub(&s->server.connections, 1);
+	if (atomic_exchange(&s->accept_paused, false))
+		loop_give_orders(&s->loops[0], LOOP_ACCEPT);
+}
+
 void service_connection_gone(struct loop *loop)
 {
 	static const uint64_t one = 1;
 	struct service *s = loop->service;
-	unsigned before;
 
-	atomic_fetch_sub_explicit(&loop->load, 1, memory_order_relaxed);
-	before = atomic_fetch_sub(&s->server.connections, 1);
-	if (atomic_exchange(&s->accept_paused, false))
-		loop_give_orders(&s->loops[0], LOOP_ACCEPT);
-	if (before == 1 && atomic_load(&s->draining) && write(s->gone_fd, &one, sizeof(one)) < 0)
+	if (atomic_fetch_sub(&s->living, 1) == 1 && atomic_load(&s->draining) &&
+	    write(s->gone_fd, &one, sizeof(one)) < 0)
 		log_error("cannot wake the main thread: %s", strerror(errno));
 }
 
@@ -428,17 +434,17 @@ static bool drain(struct service *s, uint64_t *until)
 	atomic_store(&s->draining, true);
 	for (unsigned i = 0; i < s->nloops; i++)
 		loop_give_orders(&s->loops[i], LOOP_DRAIN);
-	if (!atomic_load(&s->server.connections))
+	if (!atomic_load(&s->living))
 		return true;
 	if (wait_for_stop(s, s->gone_fd, *until)) {
 		log_warning("told to stop again: not waiting any longer");
 		*until = monotonic();
 		return false;
 	}
-	if (!atomic_load(&s->server.connections))
+	if (!atomic_load(&s->living))
 		return true;
 	log_warning("%u connections were not finished within drain_timeout",
-		    atomic_load(&s->server.connections));
+		    atomic_load(&s->living));
 	return false;
 }
 

@@ -36,6 +36,7 @@ struct service {
 	const char *local_port;
 	int signal_fd;
 	int gone_fd;                           /* readable: while draining, the last has gone */
+	atomic_uint living;                    /* connections that are not freed */
 	atomic_bool draining;
 	atomic_bool accept_paused;
 	unsigned next_loop;                    /* loop 0: where the next connection goes */
@@ -72,7 +73,8 @@ void service_exit(struct service *s);
 void service_thread_started(struct service *s, int result, const char *err);
 int service_wait_started(struct service *s, char *err, size_t errlen);
 
-/* Any loop: one of its connections was freed. */
+/* Any loop: the socket of one of its connections was closed; and: the connection was freed. */
+void service_connection_closed(struct loop *loop);
 void service_connection_gone(struct loop *loop);
 
 /* Loop 0: no more connections; and: there is room for them again. */

@@ -182,14 +182,19 @@ check('stall_timeout of payloads')
 
 # Replies are not read: the client asks and asks, until it is thrown out.
 for where in both:
-    for asked in request(READ, 1, 0, 1 << 20), request(FLUSH, 1, 0, 0) * 100:
+    for asked in request(READ, 1, 0, 1 << 20), request(FLUSH, 1, 0, 0) * 100, request(TRIM, 1, 0, 0) * 1000:
         c = Client(where, 60).go('disk')
+        most = sent = 0
         try:
             while True:
                 c.send(asked)
+                sent += 1
+                if sent % 20 == 0:
+                    most = max(most, control.stats()['requests_held'])
         except ConnectionError:
             pass
         c.close()
+        assert most < 1000, f'{most} unread replies'
 check('stall_timeout of replies')
 
 for where in both:                                  # gone with replies under way

@@ -1,5 +1,5 @@
 """Limits and the waiting for them: connections | descriptors | requests | memory |
-crowd, UNIX-SOCKET CONTROL-SOCKET [sanitized]"""
+crowd | gone, UNIX-SOCKET CONTROL-SOCKET [sanitized]"""
 import os, select, signal, sys, threading, time
 from nbdraw import *
 
@@ -95,6 +95,20 @@ def requests():
     until(lambda: ctl.stats()['requests_held'] > 50)
     for i in range(100):
         assert c.reply(4096)[1] == 0
+
+
+def gone():
+    """A client goes while its socket is not read, for want of budget: what is queued is withdrawn at once."""
+    c = Client(path).go('disk')
+    c.send(b''.join(request(READ, i, i * 8192, 4096) for i in range(20)))
+    until(lambda: ctl.stats()['requests_held'] == 4)
+    began = time.monotonic()
+    c.close()
+    until(lambda: ctl.stats()['connections'] == 0)
+    s = ctl.stats()
+    # One is in flight and takes its 3 s; the three behind it will never go there.
+    assert s['requests_held'] == 1 and s['requests_withdrawn'] == 3, brief(s)
+    assert time.monotonic() - began < 2.5
 
 
 def memory():

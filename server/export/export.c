@@ -22,6 +22,15 @@ static struct export *by_name(struct server *s, const char *name, size_t len)
 	return NULL;
 }
 
+/* The first one that is not hidden, after e or of all. */
+static struct export *next_shown(struct server *s, struct export *e)
+{
+	e = e ? TAILQ_NEXT(e, link) : TAILQ_FIRST(&s->exports);
+	while (e && e->hidden)
+		e = TAILQ_NEXT(e, link);
+	return e;
+}
+
 static int no_memory(char *err, size_t errlen)
 {
 	snprintf(err, errlen, "out of memory");
@@ -91,8 +100,8 @@ static int open_parts(struct export *e, char *err, size_t errlen)
 	return 0;
 }
 
-int export_open(struct server *s, const struct export_settings *st, struct export **out, char *err,
-		size_t errlen)
+int export_open_hidden(struct server *s, const struct export_settings *st, struct export **out,
+		       char *err, size_t errlen)
 {
 	const char *name = st->export.name ? st->export.name : "";
 	struct export *e = calloc(1, sizeof(*e));
@@ -120,11 +129,38 @@ int export_open(struct server *s, const struct export_settings *st, struct expor
 		return res;
 	}
 	pthread_mutex_lock(&s->lock);
+	e->hidden = true;
 	e->serial = ++s->next_export;
 	TAILQ_INSERT_TAIL(&s->exports, e, link);
 	pthread_mutex_unlock(&s->lock);
 	*out = e;
 	return 0;
+}
+
+void export_publish(struct export *e)
+{
+	pthread_mutex_lock(&e->server->lock);
+	e->hidden = false;
+	pthread_mutex_unlock(&e->server->lock);
+}
+
+void export_discard(struct export *e)
+{
+	pthread_mutex_lock(&e->server->lock);
+	assert(e->hidden && !e->refs);
+	TAILQ_REMOVE(&e->server->exports, e, link);
+	pthread_mutex_unlock(&e->server->lock);
+	export_close(e);
+}
+
+int export_open(struct server *s, const struct export_settings *st, struct export **out, char *err,
+		size_t errlen)
+{
+	int res = export_open_hidden(s, st, out, err, errlen);
+
+	if (!res)
+		export_publish(*out);
+	return res;
 }
 
 /* ---- the server ---- */
@@ -202,7 +238,7 @@ void server_info(struct server *s, struct server_info *out)
 	out->threads = s->threads;
 	out->connections = atomic_load(&s->connections);
 	pthread_mutex_lock(&s->lock);
-	TAILQ_FOREACH(e, &s->exports, link)
+	for (e = next_shown(s, NULL); e; e = next_shown(s, e))
 		out->exports++;
 	pthread_mutex_unlock(&s->lock);
 	budget_lock(&s->budget);
@@ -225,9 +261,11 @@ struct export *export_find(struct server *s, const char *name, size_t len)
 		len = strlen(name);
 	}
 	e = by_name(s, name, len);
+	if (e && e->hidden)
+		e = NULL;
 	if (!e && !len) {
-		e = TAILQ_FIRST(&s->exports);
-		if (e && TAILQ_NEXT(e, link))
+		e = next_shown(s, NULL);
+		if (e && next_shown(s, e))
 			e = NULL;
 	}
 	if (e)
@@ -241,7 +279,7 @@ struct export *export_next(struct server *s, uint64_t *cursor)
 	struct export *e;
 
 	pthread_mutex_lock(&s->lock);
-	TAILQ_FOREACH(e, &s->exports, link)
+	for (e = next_shown(s, NULL); e; e = next_shown(s, e))
 		if (e->serial > *cursor)
 			break;
 	if (e) {

@@ -99,6 +99,9 @@ int export_get(struct export *e, const char *name, char *buf, size_t len, char *
  */
 int export_set(struct export *e, const struct setting *set, size_t n, struct setting_error *err);
 
+/* Would export_set do it? The same answers, but for -ENOMEM, and nothing is changed. */
+int export_try(struct export *e, const struct setting *set, size_t n, struct setting_error *err);
+
 /* --- looking up ----------------------------------------------------------------------------- */
 
 /*

@@ -32,12 +32,13 @@ struct export {
 	uint64_t connections_total;       /* disk.lock */
 
 	unsigned refs;                    /* server.lock */
+	bool hidden;                      /* server.lock: nobody finds it */
 	TAILQ_ENTRY(export) link;         /* server.lock */
 };
 TAILQ_HEAD(exports, export);
 
 struct server {
-	struct server_params params;      /* constant once the loops run */
+	struct server_params params; /* constant once the loops run: but see server_set_params */
 	uint64_t started;                 /* ns, CLOCK_MONOTONIC */
 	unsigned threads;                 /* loops */
 	struct budget budget;             /* its own lock */
@@ -72,6 +73,15 @@ int export_open(struct server *s, const struct export_settings *st, struct expor
 		size_t errlen);
 
 /*
+ * The same in two steps: after the first nobody finds the export yet, and it can be discarded
+ * again. Main thread, also while the loops run.
+ */
+int export_open_hidden(struct server *s, const struct export_settings *st, struct export **out,
+		       char *err, size_t errlen);
+void export_publish(struct export *e);
+void export_discard(struct export *e);
+
+/*
  * The settings of clients by a rule; `match` as in server/export/rules.h. 0, or a negative errno
  * with *err filled. Accounts that exist change too. No lock held.
  */
@@ -84,7 +94,21 @@ int server_add_rule(struct server *s, const char *match, const struct setting *s
  */
 bool server_tick(struct server *s);
 
-/* The default client settings, from elv_client_rows. */
-void client_default_params(struct elv_client_params *params);
+/*
+ * These become all the rules there are: those that were there, client_set's among them, are in
+ * `rules` then. Accounts that exist change too. No lock held.
+ */
+void server_swap_rules(struct server *s, struct rules *rules);
+
+/*
+ * The runtime settings of params become the server's, while it runs; of strings, params has the old
+ * ones then. Numbers among them are read with server_param, default_export under server.lock.
+ */
+void server_set_params(struct server *s, struct server_params *params);
+
+static inline uint64_t server_param(const uint64_t *number)
+{
+	return __atomic_load_n(number, __ATOMIC_RELAXED);
+}
 
 #endif

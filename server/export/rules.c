@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/export/settings.h"
+
 /* ---- networks ---- */
 
 static unsigned address_bits(int family)
@@ -209,6 +211,50 @@ void rule_merge(struct rule *r, const struct elv_client_params *params, const bo
 		r->has[i] = true;
 		tunable_set_num(t, &r->params, tunable_num(t, params));
 	}
+}
+
+/* Parse settings of a client; has[i]: the i-th row was set. */
+static int parse_settings(const struct setting *set, size_t n, struct elv_client_params *params,
+			  bool has[RULE_SETTINGS], struct setting_error *err)
+{
+	struct tunable_changes changes = { .when = WHEN_RUNTIME };
+	int res = 0;
+
+	memset(err, 0, sizeof(*err));
+	tunable_defaults(elv_client_rows, params);
+	for (size_t i = 0; i < n && !res; i++) {
+		const struct tunable *row = tunable_find(elv_client_rows, set[i].name);
+		char text[TUNABLE_ERR_MAX];
+
+		res = tunable_changes_set(&changes, elv_client_rows, params, set[i].name,
+					  set[i].value, text, sizeof(text));
+		if (res)
+			setting_blame(err, &set[i], row, text);
+		else
+			has[row - elv_client_rows] = true;
+	}
+	if (!res)
+		tunable_changes_commit(&changes);
+	tunable_changes_free(&changes);
+	return res;
+}
+
+int rules_add(struct rules *rules, const char *match, const struct export *e,
+	      const struct setting *set, size_t n, struct setting_error *err)
+{
+	bool has[RULE_SETTINGS] = { false };
+	struct elv_client_params params;
+	struct rule *r;
+	int res = parse_settings(set, n, &params, has, err);
+
+	if (!res)
+		res = rules_get(rules, match, e, &r, err->text, sizeof(err->text));
+	if (res)
+		return res;
+	rule_merge(r, &params, has);
+	if (!e)
+		rules_forget(rules, r->match, has);
+	return 0;
 }
 
 void rules_forget(struct rules *rules, const char *id, const bool *has)

@@ -44,6 +44,13 @@ int rules_get(struct rules *rules, const char *match, const struct export *e, st
 /* Settings from another struct of this kind, those whose `has` is set, now are the rule's too. */
 void rule_merge(struct rule *r, const struct elv_client_params *params, const bool *has);
 
+/*
+ * Check settings (elv_client_rows) and make them the rule's of this match and export (NULL: all).
+ * 0, or a negative errno with *err filled as by export_set.
+ */
+int rules_add(struct rules *rules, const char *match, const struct export *e,
+	      const struct setting *set, size_t n, struct setting_error *err);
+
 /* Rules of this whole id for single exports lose the settings that `has` has. */
 void rules_forget(struct rules *rules, const char *id, const bool *has);
 

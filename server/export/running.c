@@ -1,4 +1,5 @@
 /* Settings of exports and clients while the server runs. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,16 +196,18 @@ static int check_store(struct export *e, const struct tunable_changes *changes,
 	return res;
 }
 
-int export_set(struct export *e, const struct setting *set, size_t n, struct setting_error *err)
+/* really: not only checked. */
+static int change(struct export *e, const struct setting *list, size_t n, bool really,
+		  struct setting_error *err)
 {
 	struct tunable_changes changes = { .when = WHEN_RUNTIME };
 	const struct elv_policy *policy;
 	uint64_t now = disk_lock(e->disk);
-	int res = export_check(&e->settings, set, n, &changes, &policy, err);
+	int res = export_check(&e->settings, list, n, &changes, &policy, err);
 
 	if (!res)
-		res = check_store(e, &changes, set, n, err);
-	if (!res) {
+		res = check_store(e, &changes, list, n, err);
+	if (!res && really) {
 		res = commit(e, &changes, policy, now);
 		if (res)
 			snprintf(err->text, sizeof(err->text), "out of memory");
@@ -216,38 +219,17 @@ int export_set(struct export *e, const struct setting *set, size_t n, struct set
 	return res;
 }
 
+int export_set(struct export *e, const struct setting *list, size_t n, struct setting_error *err)
+{
+	return change(e, list, n, true, err);
+}
+
+int export_try(struct export *e, const struct setting *list, size_t n, struct setting_error *err)
+{
+	return change(e, list, n, false, err);
+}
+
 /* ---- changing clients ---- */
-
-void client_default_params(struct elv_client_params *params)
-{
-	tunable_defaults(elv_client_rows, params);
-}
-
-/* Parse settings of a client; has[i]: the i-th row was set. */
-static int check_client(const struct setting *set, size_t n, struct elv_client_params *params,
-			bool has[RULE_SETTINGS], struct setting_error *err)
-{
-	struct tunable_changes changes = { .when = WHEN_RUNTIME };
-	int res = 0;
-
-	memset(err, 0, sizeof(*err));
-	client_default_params(params);
-	for (size_t i = 0; i < n && !res; i++) {
-		const struct tunable *row = tunable_find(elv_client_rows, set[i].name);
-		char text[TUNABLE_ERR_MAX];
-
-		res = tunable_changes_set(&changes, elv_client_rows, params, set[i].name,
-					  set[i].value, text, sizeof(text));
-		if (res)
-			setting_blame(err, &set[i], row, text);
-		else
-			has[row - elv_client_rows] = true;
-	}
-	if (!res)
-		tunable_changes_commit(&changes);
-	tunable_changes_free(&changes);
-	return res;
-}
 
 /* All accounts get what the rules say now. server.lock held. Returns how many have this id. */
 static unsigned apply_rules(struct server *s, const struct export *only, const char *id)
@@ -293,37 +275,19 @@ static bool client_exists(struct server *s, const struct export *only, const cha
 	return yes;
 }
 
-static int set_rule(struct server *s, const struct export *e, const char *match,
-		    const struct elv_client_params *params, const bool *has,
-		    struct setting_error *err)
-{
-	struct rule *r;
-	int res = rules_get(&s->rules, match, e, &r, err->text, sizeof(err->text));
-
-	if (res)
-		return res;
-	rule_merge(r, params, has);
-	if (!e)
-		rules_forget(&s->rules, r->match, has);
-	return 0;
-}
-
 int client_set(struct server *s, struct export *e, const char *id, const struct setting *set,
 	       size_t n, unsigned *accounts, struct setting_error *err)
 {
-	bool has[RULE_SETTINGS] = { false };
-	struct elv_client_params params;
-	int res = check_client(set, n, &params, has, err);
 	unsigned count = 0;
+	int res;
 
-	if (res)
-		return res;
 	pthread_mutex_lock(&s->lock);
 	if (client_exists(s, e, id)) {
-		res = set_rule(s, e, id, &params, has, err);
+		res = rules_add(&s->rules, id, e, set, n, err);
 		if (!res)
 			count = apply_rules(s, e, id);
 	} else {
+		memset(err, 0, sizeof(*err));
 		snprintf(err->text, sizeof(err->text), "there is no client '%.80s'%s%.80s%s", id,
 			 e ? " of export '" : "", e ? e->name : "", e ? "'" : "");
 		res = -ESRCH;
@@ -337,16 +301,48 @@ int client_set(struct server *s, struct export *e, const char *id, const struct 
 int server_add_rule(struct server *s, const char *match, const struct setting *set, size_t n,
 		    struct setting_error *err)
 {
-	bool has[RULE_SETTINGS] = { false };
-	struct elv_client_params params;
-	int res = check_client(set, n, &params, has, err);
+	int res;
 
-	if (res)
-		return res;
 	pthread_mutex_lock(&s->lock);
-	res = set_rule(s, NULL, match, &params, has, err);
+	res = rules_add(&s->rules, match, NULL, set, n, err);
 	if (!res)
 		apply_rules(s, NULL, NULL);
 	pthread_mutex_unlock(&s->lock);
 	return res;
+}
+
+void server_swap_rules(struct server *s, struct rules *rules)
+{
+	struct rules old = TAILQ_HEAD_INITIALIZER(old);
+
+	pthread_mutex_lock(&s->lock);
+	TAILQ_CONCAT(&old, &s->rules, link);
+	TAILQ_CONCAT(&s->rules, rules, link);
+	apply_rules(s, NULL, NULL);
+	pthread_mutex_unlock(&s->lock);
+	TAILQ_CONCAT(rules, &old, link);
+}
+
+/* ---- changing the server ---- */
+
+void server_set_params(struct server *s, struct server_params *params)
+{
+	for (const struct tunable *row = server_rows; row->name; row++) {
+		void *to = (char *)&s->params + row->offset;
+		void *from = (char *)params + row->offset;
+
+		if (row->when != WHEN_RUNTIME)
+			continue;
+		if (row->kind == TUNABLE_STRING) {
+			char *text = *(char **)from;
+
+			assert(!row->repeatable);
+			pthread_mutex_lock(&s->lock);
+			*(char **)from = *(char **)to;
+			*(char **)to = text;
+			pthread_mutex_unlock(&s->lock);
+		} else {
+			__atomic_store_n((uint64_t *)to, *(uint64_t *)from, __ATOMIC_RELAXED);
+		}
+	}
 }

@@ -8,6 +8,7 @@
 /* ---- the rows ---- */
 
 #define SERVER(field) .offset = offsetof(struct server_params, field), .scope = SCOPE_SERVER
+#define RUNTIME(field) SERVER(field), .when = WHEN_RUNTIME
 
 static const char *const log_levels[] = { "error", "warning", "info", "debug", NULL };
 
@@ -25,24 +26,24 @@ const struct tunable server_rows[] = {
 	  .can_be_auto = true, SERVER(threads),
 	  .help = "threads that serve connections; auto: one per processor" },
 	{ .name = "handshake_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 100,
-	  .max = 3600000, .dflt = 10000, SERVER(handshake_timeout),
+	  .max = 3600000, .dflt = 10000, RUNTIME(handshake_timeout),
 	  .help = "longest that a client may take to choose an export" },
 	{ .name = "stall_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 100,
-	  .max = 86400000, .dflt = 60000, SERVER(stall_timeout),
+	  .max = 86400000, .dflt = 60000, RUNTIME(stall_timeout),
 	  .help = "longest that a reply may wait to be read, or a payload to be complete",
 	  .paragraph = "The connection is closed then: it holds memory that others may want." },
 	{ .name = "drain_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 3600000,
-	  .dflt = 10000, SERVER(drain_timeout),
+	  .dflt = 10000, RUNTIME(drain_timeout),
 	  .help = "longest that the server goes on with received requests when it is stopped" },
 	{ .name = "max_connections", .kind = TUNABLE_UINT, .min = 1, .max = 1000000, .dflt = 16384,
-	  SERVER(max_connections), .help = "most connections; more wait to be accepted" },
+	  RUNTIME(max_connections), .help = "most connections; more wait to be accepted" },
 	{ .name = "memory", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .min = 64ull << 20,
 	  .max = 1ull << 50, .dflt = 256ull << 20, SERVER(memory),
 	  .help = "most memory for the data of requests",
 	  .paragraph = "When it is used up, sockets are read no further until some of it is free: "
 		"first come, first served, and a client that holds nothing always gets one "
 		"request." },
-	{ .name = "default_export", .kind = TUNABLE_STRING, .max = 4096, SERVER(default_export),
+	{ .name = "default_export", .kind = TUNABLE_STRING, .max = 4096, RUNTIME(default_export),
 	  .help = "export of clients that ask for none; by default the only one" },
 	{ .name = "user", .kind = TUNABLE_STRING, .max = 255, SERVER(user),
 	  .help = "user to become once images and sockets are open" },
@@ -50,7 +51,7 @@ const struct tunable server_rows[] = {
 	  .help = "group to become; by default the user's" },
 	{ .name = "pid_file", .kind = TUNABLE_STRING, .max = 4095, SERVER(pid_file),
 	  .help = "file to write the process id to" },
-	{ .name = "log", .kind = TUNABLE_ENUM, .choices = log_levels, .dflt = 2, SERVER(log),
+	{ .name = "log", .kind = TUNABLE_ENUM, .choices = log_levels, .dflt = 2, RUNTIME(log),
 	  .help = "what is written to the error output" },
 	{ .name = NULL }
 };

@@ -13,7 +13,10 @@
 #include "server/export/export.h"
 #include "server/store/store.h"
 
-/* Settings of the server. Times in ns, sizes in bytes. Constant once the server runs. */
+/*
+ * Settings of the server. Times in ns, sizes in bytes. Constant once the server runs, but for those
+ * whose rows say otherwise: server_set_params.
+ */
 struct server_params {
 	char **listen;              /* HOST:PORT, [ADDRESS]:PORT; NULL: none */
 	char **unix_sockets;        /* paths; NULL: none */

@@ -366,13 +366,14 @@ static uint64_t expire(struct loop *loop, struct conn_list *list, uint64_t timeo
 uint64_t conn_timeouts(struct loop *loop)
 {
 	const struct server_params *p = &loop->server->params;
-	uint64_t next, when;
+	uint64_t stall = server_param(&p->stall_timeout), next, when;
 
-	next = expire(loop, &loop->handshakes, p->handshake_timeout, false, "handshake_timeout");
-	when = expire(loop, &loop->payloads, p->stall_timeout, false,
+	next = expire(loop, &loop->handshakes, server_param(&p->handshake_timeout), false,
+		      "handshake_timeout");
+	when = expire(loop, &loop->payloads, stall, false,
 		      "stall_timeout: a payload is not complete");
 	next = when < next ? when : next;
-	when = expire(loop, &loop->unread, p->stall_timeout, true,
+	when = expire(loop, &loop->unread, stall, true,
 		      "stall_timeout: replies are not read");
 	return when < next ? when : next;
 }

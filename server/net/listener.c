@@ -140,7 +140,8 @@ static struct loop *choose_loop(struct service *s)
 
 static bool is_full(struct service *s)
 {
-	return atomic_load(&s->server.connections) >= s->server.params.max_connections;
+	return atomic_load(&s->server.connections) >=
+	       server_param(&s->server.params.max_connections);
 }
 
 /* True: go on accepting. */
@@ -290,18 +291,33 @@ static void announce(int fd)
 			 host, port);
 }
 
+static int parse(const char *where, char *host, size_t hostlen, char *port, size_t portlen,
+		 char *err, size_t errlen)
+{
+	int res = split(where, host, hostlen, port, portlen);
+
+	if (res)
+		snprintf(err, errlen,
+			 "cannot listen on '%s': expected HOST:PORT or [ADDRESS]:PORT, as "
+			 "10.0.0.1:10809 or [::1]:10809", where);
+	return res;
+}
+
+int listen_check(const char *where, char *err, size_t errlen)
+{
+	char host[256], port[8];
+
+	return parse(where, host, sizeof(host), port, sizeof(port), err, errlen);
+}
+
 int listen_tcp(struct service *s, const char *where, bool optional, char *err, size_t errlen)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *all, *ai;
 	char host[256], port[8];
-	int res = split(where, host, sizeof(host), port, sizeof(port));
+	int res = parse(where, host, sizeof(host), port, sizeof(port), err, errlen);
 
-	if (res) {
-		snprintf(err, errlen,
-			 "cannot listen on '%s': expected HOST:PORT or [ADDRESS]:PORT, as "
-			 "10.0.0.1:10809 or [::1]:10809", where);
+	if (res)
 		return res;
-	}
 	res = getaddrinfo(*host ? host : NULL, port, &hints, &all);
 	if (res) {
 		snprintf(err, errlen, "cannot listen on %s: %s", where, gai_strerror(res));
@@ -399,6 +415,23 @@ int listen_unix(struct service *s, const char *path, char *err, size_t errlen)
 		return fd;
 	log_info("listening on %s", path);
 	return add(s, fd, path, err, errlen);
+}
+
+int listen_passed(struct service *s, int fd, char *err, size_t errlen)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNSPEC };
+	socklen_t len = sizeof(addr);
+
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK)) {
+		snprintf(err, errlen, "cannot use the socket that systemd passes: %s",
+			 strerror(errno));
+		return -errno;
+	}
+	if (!getsockname(fd, (struct sockaddr *)&addr, &len) && addr.sun_family == AF_UNIX)
+		log_info("listening on %.*s", (int)sizeof(addr.sun_path), addr.sun_path);
+	else
+		announce(fd);
+	return add(s, fd, NULL, err, errlen);
 }
 
 int listeners_start(struct service *s)

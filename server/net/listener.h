@@ -43,6 +43,12 @@ int listen_tcp(struct service *s, const char *where, bool optional, char *err, s
 /* Listen on a Unix socket. A stale one is replaced, a live one is -EADDRINUSE. */
 int listen_unix(struct service *s, const char *path, char *err, size_t errlen);
 
+/* Does listen_tcp take this? 0, or -EINVAL with its sentence. Any thread. */
+int listen_check(const char *where, char *err, size_t errlen);
+
+/* Serve clients of a socket that listens already. It is owned, its file is not. */
+int listen_passed(struct service *s, int fd, char *err, size_t errlen);
+
 /*
  * Make a Unix socket that listens, with this mode; as above. Returns the descriptor or a negative
  * errno.

@@ -528,6 +528,93 @@ START_TEST(wrong_matches_are_refused)
 }
 END_TEST
 
+/* All rules at once: those of before are gone, also what was set for single clients. */
+START_TEST(rules_are_replaced)
+{
+	struct rules rules = TAILQ_HEAD_INITIALIZER(rules);
+	struct export *a = open_null("a");
+	struct client *c;
+	unsigned n;
+
+	rule("uid:*", "weight", "200");
+	c = client(a, "uid:7");
+	ck_assert_int_eq(client_set(&server, a, "uid:7", SET({ "weight", "500" }), &n, &why), 0);
+	ck_assert_uint_eq(c->elv.params.weight, 500);
+	ck_assert_int_eq(rules_add(&rules, "uid:7", NULL, SET({ "class", "idle" }), &why), 0);
+	server_swap_rules(&server, &rules);
+	ck_assert_uint_eq(c->elv.params.weight, 100);
+	ck_assert_uint_eq(c->elv.params.io_class, ELV_CLASS_IDLE);
+	server_swap_rules(&server, &rules);
+	ck_assert_uint_eq(c->elv.params.weight, 500);
+	ck_assert_uint_eq(c->elv.params.io_class, ELV_CLASS_BE);
+	rules_free(&rules);
+	client_put(c);
+}
+END_TEST
+
+/* Opened while the server runs: nobody sees it before it is published. */
+START_TEST(hidden_exports)
+{
+	struct export *a = open_null("a"), *hidden, *e;
+	struct export_settings st;
+	uint64_t cursor = 0;
+
+	ck_assert_int_eq(export_settings_init(&st), 0);
+	ck_assert_int_eq(export_settings_set(&st, (struct setting[]){ { "name", "b" },
+			 { "path", "null:" }, { "size", "1M" } }, 3, &why), 0);
+	ck_assert_int_eq(export_open_hidden(&server, &st, &hidden, err, sizeof(err)), 0);
+	ck_assert_ptr_null(export_find(&server, "b", 1));
+	e = export_find(&server, "", 0);
+	ck_assert_ptr_eq(e, a);
+	export_put(e);
+	export_discard(hidden);
+	ck_assert_int_eq(export_open_hidden(&server, &st, &hidden, err, sizeof(err)), 0);
+	ck_assert_int_eq(export_open_hidden(&server, &st, &e, err, sizeof(err)), -EEXIST);
+	while ((e = export_next(&server, &cursor))) {
+		ck_assert_ptr_eq(e, a);
+		export_put(e);
+	}
+	export_publish(hidden);
+	e = export_find(&server, "b", 1);
+	ck_assert_ptr_eq(e, hidden);
+	export_put(e);
+	ck_assert_ptr_null(export_find(&server, "", 0));
+	export_settings_free(&st);
+}
+END_TEST
+
+/* Trying says what setting would, and sets nothing. */
+START_TEST(trying_settings)
+{
+	struct export *a = open_null("a");
+	char text[32];
+
+	ck_assert_int_eq(export_try(a, SET({ "nr_requests", "0" }), &why), -ERANGE);
+	ck_assert_int_eq(export_try(a, SET({ "cache", "none" }), &why), -EPERM);
+	ck_assert_int_eq(export_try(a, SET({ "scheduler", "noop" }), &why), 0);
+	ck_assert_int_eq(export_get(a, "scheduler", text, sizeof(text), NULL, 0), 0);
+	ck_assert_str_eq(text, "cfq");
+}
+END_TEST
+
+/* While it runs: numbers and strings whose rows say so, and no others. */
+START_TEST(server_settings_at_run_time)
+{
+	struct server_params p;
+
+	ck_assert_int_eq(tunable_defaults(server_rows, &p), 0);
+	p.threads = 7;
+	p.stall_timeout = 5000000000;
+	p.default_export = strdup("b");
+	server_set_params(&server, &p);
+	ck_assert_uint_eq(server_param(&server.params.stall_timeout), 5000000000);
+	ck_assert_uint_ne(server.params.threads, 7);
+	ck_assert_str_eq(server.params.default_export, "b");
+	ck_assert_ptr_null(p.default_export);
+	tunable_free(server_rows, &p);
+}
+END_TEST
+
 START_TEST(accounts_follow_the_rules)
 {
 	struct export *a = open_null("a"), *b = open_null("b");
@@ -593,6 +680,10 @@ int main(void)
 	tcase_add_test(tc, the_longest_match_wins);
 	tcase_add_test(tc, each_setting_has_its_own_best_rule);
 	tcase_add_test(tc, wrong_matches_are_refused);
+	tcase_add_test(tc, rules_are_replaced);
+	tcase_add_test(tc, hidden_exports);
+	tcase_add_test(tc, trying_settings);
+	tcase_add_test(tc, server_settings_at_run_time);
 	tcase_add_test(tc, accounts_follow_the_rules);
 	srunner_run_all(sr, CK_NORMAL);
 	failed = srunner_ntests_failed(sr);

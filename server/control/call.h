@@ -25,6 +25,7 @@ struct call {
 	json_t *data;     /* of the error; may be NULL */
 	bool no_memory;   /* something of the result could not be made */
 	bool stop;        /* the server is to stop after the answer */
+	bool later;       /* the answer is control_reloaded's */
 };
 
 /* Methods by name. A row of the command table without a handler here is an unknown method. */
@@ -56,6 +57,12 @@ void call_put(struct call *call, json_t *object, const char *key, json_t *value)
 void call_push(struct call *call, json_t *array, json_t *value);
 json_t *call_number(uint64_t n);      /* beyond 2^63 - 1: that */
 json_t *call_string(const char *text); /* bytes that are no UTF-8 are replaced */
+
+/* Builds the line, or leaves *out without text for lack of memory. id NULL: null. */
+void call_answer(struct call *call, json_t *id, struct control_reply *out);
+
+/* A call with this id (NULL: none, it is not answered) waits (report.c). NULL: no memory. */
+struct control_later *control_later_new(json_t *id);
 
 /* stats.get (stats.c). */
 void call_stats_get(struct call *call);

@@ -85,10 +85,18 @@ const struct command commands[] = {
 	  .writes = true,
 	  .help = "change the weight (1-1000) or class (rt, be, idle) of a client on all exports",
 	  .more = "ID is as `clients` prints it: ip:10.0.0.7, uid:1000, pid:4711. The settings\n"
-		  "hold until the server ends, also when the client comes back." },
+		  "hold until the server ends or its configuration is loaded again, also when\n"
+		  "the client comes back." },
 
 	{ .method = "stats.get", .pattern = "stats [EXPORT]", .params = maybe_export,
 	  .help = "counters and latencies since the start, of one export or of the server" },
+
+	{ .method = "server.reload", .pattern = "reload", .params = no_params, .writes = true,
+	  .help = "load the configuration again; prints what changed and what needs a restart",
+	  .more = "All that can change does: schedulers and their settings, weights and classes\n"
+		  "of clients, time-outs, the log level; exports that are new are added. What was\n"
+		  "set by hand meanwhile is what the configuration says again. If anything is\n"
+		  "wrong with it, nothing changes. SIGHUP does the same." },
 
 	{ .method = "server.shutdown", .pattern = "shutdown", .params = no_params, .writes = true,
 	  .help = "stop the server",

@@ -276,7 +276,7 @@ static void execute(struct call *call, const struct control_peer *peer, const ch
 	}
 	if (check_params(call))
 		h->handle(call);
-	if (!call->code && (call->no_memory || !call->result))
+	if (!call->code && (call->no_memory || (!call->result && !call->later)))
 		call_fail(call, CONTROL_INTERNAL, "out of memory");
 }
 
@@ -403,7 +403,7 @@ static json_t *parse_line(struct call *call, const char *line, size_t len)
 /* ---- answers ---- */
 
 /* Builds the line. Without memory for it there is none. */
-static void answer(struct call *call, json_t *id, struct control_reply *out)
+void call_answer(struct call *call, json_t *id, struct control_reply *out)
 {
 	json_t *root = json_object(), *error;
 	char *text = NULL;
@@ -444,7 +444,7 @@ void control_handle(const struct control *c, const struct control_peer *peer, co
 	bool silent = false;
 	json_t *root;
 
-	*out = (struct control_reply){ NULL, 0, false };
+	*out = (struct control_reply){ .text = NULL };
 	root = parse_line(&call, line, len);
 	if (root && read_request(&call, root, &rq)) {
 		silent = !rq.id;
@@ -458,8 +458,12 @@ void control_handle(const struct control *c, const struct control_peer *peer, co
 			execute(&call, peer, rq.method);
 		}
 	}
-	if (!silent)
-		answer(&call, rq.id, out);
+	if (call.later && !call.code)
+		out->later = control_later_new(rq.id);
+	if (call.later && !call.code && !out->later)
+		call_fail(&call, CONTROL_INTERNAL, "out of memory");
+	if (!silent && !out->later)
+		call_answer(&call, rq.id, out);
 	out->stop = call.stop;
 	json_decref(call.params);
 	json_decref(call.result);
@@ -471,8 +475,8 @@ void control_too_long(struct control_reply *out)
 {
 	struct call call = { .control = NULL };
 
-	*out = (struct control_reply){ NULL, 0, false };
+	*out = (struct control_reply){ .text = NULL };
 	call_fail(&call, CONTROL_NO_JSON, "the line is too long: at most %d bytes",
 		  COMMAND_LINE_MAX);
-	answer(&call, NULL, out);
+	call_answer(&call, NULL, out);
 }

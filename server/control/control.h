@@ -11,6 +11,7 @@
  *   a parameter or setting: unknown, missing, wrong               -32602, data {name,value,allowed}
  *   out of memory                                                  -32603
  *   no such export, no such client, not permitted                  -32001, -32002, -32003
+ *   the configuration cannot be loaded                             -32004, data {errors}
  *
  * A request without an id (a notification) is executed and never answered, unless it is no request.
  */
@@ -19,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 struct server;
@@ -32,6 +34,7 @@ enum control_error {
 	CONTROL_NO_EXPORT = -32001,
 	CONTROL_NO_CLIENT = -32002,
 	CONTROL_NOT_PERMITTED = -32003,
+	CONTROL_NO_CONFIG = -32004,
 };
 
 /* Constant while the server runs. */
@@ -39,6 +42,7 @@ struct control {
 	struct server *server;
 	uid_t uid; /* the server's own, after it gave up root: may change things, as root may */
 	gid_t gid; /* its group: may read */
+	bool can_reload; /* there is a configuration to load again */
 };
 
 /* Who is at the other end. groups: the primary one first, then the others; owned by it. */
@@ -55,11 +59,15 @@ struct control_peer {
 int control_peer_get(int fd, struct control_peer *peer);
 void control_peer_free(struct control_peer *peer);
 
+/* A call that is answered later. */
+struct control_later;
+
 /* What to do now: send text (len bytes, ends with a newline; NULL: nothing), free it, then stop. */
 struct control_reply {
 	char *text;
 	size_t len;
 	bool stop; /* once text is sent, or cannot be: server_request_stop */
+	struct control_later *later; /* no text: have the configuration loaded, control_reloaded */
 };
 
 /*
@@ -69,6 +77,37 @@ struct control_reply {
  */
 void control_handle(const struct control *c, const struct control_peer *peer, const char *line,
 		    size_t len, struct control_reply *out);
+
+/* ---- loading the configuration again ---- */
+
+struct control_line {
+	char *text;
+	STAILQ_ENTRY(control_line) link;
+};
+STAILQ_HEAD(control_lines, control_line);
+
+/* What it came to, in lines for people. With errors, nothing was changed. */
+struct control_report {
+	struct control_lines changed, restart, errors;
+	bool no_memory; /* lines are missing */
+};
+
+void control_report_init(struct control_report *r);
+void control_report_free(struct control_report *r);
+
+/* Add a line to one of the report's lists. */
+void control_report_add(struct control_report *r, struct control_lines *to, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Nothing was changed after all: only the errors are left. */
+void control_report_drop(struct control_report *r);
+
+/* The answer to a call that waited for this; *later is freed. As control_handle. */
+void control_reloaded(struct control_later *later, const struct control_report *r,
+		      struct control_reply *out);
+
+/* Nobody waits any longer. NULL is fine. */
+void control_later_free(struct control_later *later);
 
 /*
  * The answer to a line that is longer than COMMAND_LINE_MAX: send it, then close, or go on after

@@ -392,8 +392,18 @@ static void server_shutdown(struct call *call)
 	call->stop = true;
 }
 
+static void server_reload(struct call *call)
+{
+	if (!call->control->can_reload)
+		call_fail(call, CONTROL_NO_CONFIG,
+			  "there is no configuration to load again: liftd was "
+			  "started with images");
+	call->later = true;
+}
+
 const struct call_handler call_handlers[] = {
 	{ "server.info", server_info_call },
+	{ "server.reload", server_reload },
 	{ "server.shutdown", server_shutdown },
 	{ "export.list", export_list },
 	{ "export.get", export_get_call },

@@ -185,6 +185,20 @@ static const char *result_bytes(const char *p, size_t *len)
 	}
 }
 
+static void show_error(const json_t *error, char *message)
+{
+	const json_t *list = json_object_get(json_object_get(error, "data"), "errors"), *line;
+	char text[1024];
+	size_t i;
+
+	fprintf(stderr, "liftctl: %s\n", text_clean(message));
+	json_array_foreach(list, i, line) {
+		snprintf(text, sizeof(text), "%s",
+			 json_string_value(line) ? json_string_value(line) : "?");
+		fprintf(stderr, "%s\n", text_clean(text));
+	}
+}
+
 /* What the server said: printed; the exit status. */
 static int show_answer(const struct options *opt, const struct command_call *call,
 		       const char *answer, size_t len)
@@ -199,7 +213,7 @@ static int show_answer(const struct options *opt, const struct command_call *cal
 	message = json_string_value(json_object_get(error, "message"));
 	snprintf(err, sizeof(err), "%s", message ? message : "the server refused without a reason");
 	if (error)
-		fprintf(stderr, "liftctl: %s\n", text_clean(err));
+		show_error(error, err);
 	else if (!result)
 		fprintf(stderr, "liftctl: the answer is not one of a liftd control socket\n");
 	else if (opt->json && !(bytes = result_bytes(answer, &len)))

@@ -75,6 +75,28 @@ static int print_nothing(const struct command_call *call, const json_t *r, char 
 	return 0;
 }
 
+static void put_lines(const char *title, const json_t *lines)
+{
+	const json_t *l;
+	size_t i;
+
+	json_array_foreach(lines, i, l)
+		printf("%s: %s\n", title, json_string_value(l) ? json_string_value(l) : "?");
+}
+
+static int print_reload(const struct command_call *call, const json_t *r, char *err, size_t errlen)
+{
+	const json_t *changed = json_object_get(r, "changed");
+	const json_t *restart = json_object_get(r, "restart");
+
+	(void)call; (void)err; (void)errlen;
+	put_lines("changed", changed);
+	put_lines("needs a restart", restart);
+	if (!json_array_size(changed) && !json_array_size(restart))
+		printf("nothing has changed\n");
+	return 0;
+}
+
 /* ---- exports ---- */
 
 static int print_list(const struct command_call *call, const json_t *r, char *err, size_t errlen)
@@ -334,6 +356,7 @@ int print_result(const struct command_call *call, const json_t *result, char *er
 		{ "clients", print_clients },
 		{ "client", print_nothing },
 		{ "stats", print_stats },
+		{ "reload", print_reload },
 		{ "shutdown", print_nothing },
 	};
 

@@ -5,7 +5,9 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,6 +27,8 @@ struct control_conn {
 	size_t searched;   /* bytes of the input that hold no newline */
 	bool closing;      /* once all is sent */
 	bool stop;         /* and then the server is to stop */
+	struct control_later *later; /* a call waits for the configuration to be loaded */
+	unsigned ticket;   /* of that call */
 	TAILQ_ENTRY(control_conn) link;
 };
 
@@ -64,6 +68,7 @@ static void drop(struct control_conn *c)
 	cs->nconns--;
 	bufferevent_free(c->bev);
 	control_peer_free(&c->peer);
+	control_later_free(c->later);
 	free(c);
 	set_accepting(cs);
 	if (stop)
@@ -76,6 +81,10 @@ static void answer(struct control_conn *c, struct control_reply *reply)
 	if (reply->text && bufferevent_write(c->bev, reply->text, reply->len))
 		c->closing = true;
 	free(reply->text);
+	if (reply->later) {
+		c->later = reply->later;
+		c->ticket = service_request_reload(c->socket->service);
+	}
 	if (reply->stop)
 		c->stop = c->closing = true;
 }
@@ -92,7 +101,7 @@ static bool next_line(struct control_conn *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 	size_t have = evbuffer_get_length(in), len;
-	struct control_reply reply = { NULL, 0, false };
+	struct control_reply reply = { .text = NULL };
 	struct evbuffer_ptr from, end;
 	char *line;
 
@@ -122,13 +131,15 @@ static bool next_line(struct control_conn *c)
 
 static void work(struct control_conn *c)
 {
-	while (!c->closing && !evbuffer_get_length(bufferevent_get_output(c->bev)))
+	while (!c->closing && !c->later && !evbuffer_get_length(bufferevent_get_output(c->bev)))
 		if (!next_line(c))
 			break;
 	if (evbuffer_get_length(bufferevent_get_output(c->bev)))
 		wait_for_output(c);
 	else if (c->closing)
 		drop(c);
+	else if (c->later)
+		bufferevent_disable(c->bev, EV_READ);
 	else
 		bufferevent_enable(c->bev, EV_READ);
 }
@@ -155,6 +166,23 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		c->closing = true;
 	else
 		drop(c);
+}
+
+void control_socket_reloaded(struct control_socket *cs, unsigned ticket,
+			     const struct control_report *report)
+{
+	struct control_reply reply;
+	struct control_conn *c, *next;
+
+	for (c = cs ? TAILQ_FIRST(&cs->conns) : NULL; c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (!c->later || (int)(ticket - c->ticket) < 0)
+			continue;
+		control_reloaded(c->later, report, &reply);
+		c->later = NULL;
+		answer(c, &reply);
+		work(c);
+	}
 }
 
 /* ---- accepting ---- */
@@ -202,17 +230,14 @@ static void on_accept(evutil_socket_t fd, short what, void *arg)
 
 /* ---- opening and closing ---- */
 
-int control_socket_open(struct service *s, const char *path, struct control_socket **out, char *err,
-			size_t errlen)
+/* path NULL: its file is not ours. fd is closed on failure. */
+static int make(struct service *s, int fd, const char *path, struct control_socket **out, char *err,
+		size_t errlen)
 {
-	struct control_socket *cs;
+	struct control_socket *cs = calloc(1, sizeof(*cs));
 	struct stat st;
-	int fd = unix_socket(path, 0660, err, errlen);
 
-	if (fd < 0)
-		return fd;
-	cs = calloc(1, sizeof(*cs));
-	if (!cs || !(cs->path = strdup(path))) {
+	if (!cs || (path && !(cs->path = strdup(path)))) {
 		free(cs);
 		close(fd);
 		snprintf(err, errlen, "out of memory");
@@ -221,7 +246,7 @@ int control_socket_open(struct service *s, const char *path, struct control_sock
 	cs->service = s;
 	cs->fd = fd;
 	TAILQ_INIT(&cs->conns);
-	if (!lstat(path, &st)) {
+	if (path && !lstat(path, &st)) {
 		cs->dev = st.st_dev;
 		cs->ino = st.st_ino;
 	}
@@ -229,14 +254,38 @@ int control_socket_open(struct service *s, const char *path, struct control_sock
 	return 0;
 }
 
+int control_socket_open(struct service *s, const char *path, struct control_socket **out, char *err,
+			size_t errlen)
+{
+	int fd = unix_socket(path, 0660, err, errlen);
+
+	return fd < 0 ? fd : make(s, fd, path, out, err, errlen);
+}
+
+int control_socket_passed(struct service *s, int fd, struct control_socket **out, char *err,
+			  size_t errlen)
+{
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK)) {
+		snprintf(err, errlen, "cannot use the socket that systemd passes: %s",
+			 strerror(errno));
+		return -errno;
+	}
+	return make(s, fd, NULL, out, err, errlen);
+}
+
 int control_socket_chown(struct control_socket *cs, uid_t uid, gid_t gid)
 {
-	return chown(cs->path, uid, gid) ? -errno : 0;
+	return cs->path && chown(cs->path, uid, gid) ? -errno : 0;
 }
 
 int control_socket_start(struct control_socket *cs, uid_t uid, gid_t gid)
 {
-	cs->control = (struct control){ .server = &cs->service->server, .uid = uid, .gid = gid };
+	cs->control = (struct control){
+		.server = &cs->service->server,
+		.uid = uid,
+		.gid = gid,
+		.can_reload = cs->service->reload,
+	};
 	if (event_assign(&cs->event, cs->service->loops[0].base, cs->fd, EV_READ | EV_PERSIST,
 			 on_accept, cs))
 		return -ENOMEM;
@@ -260,7 +309,7 @@ void control_socket_close(struct control_socket *cs)
 		c->stop = false;
 		drop(c);
 	}
-	if (!lstat(cs->path, &st) && st.st_dev == cs->dev && st.st_ino == cs->ino)
+	if (cs->path && !lstat(cs->path, &st) && st.st_dev == cs->dev && st.st_ino == cs->ino)
 		unlink(cs->path);
 	free(cs->path);
 	free(cs);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+struct control_report;
 struct control_socket;
 struct service;
 
@@ -24,6 +25,10 @@ enum { CONTROL_CONNECTIONS = 64, CONTROL_IDLE_S = 300 };
 int control_socket_open(struct service *s, const char *path, struct control_socket **out, char *err,
 			size_t errlen);
 
+/* The same with a Unix socket that listens already. It is owned, its file is not. */
+int control_socket_passed(struct service *s, int fd, struct control_socket **out, char *err,
+			  size_t errlen);
+
 /*
  * Who the server is once it has given up its privileges; the socket's file goes to them. Main
  * thread.
@@ -32,6 +37,11 @@ int control_socket_chown(struct control_socket *cs, uid_t uid, gid_t gid);
 
 /* Begin to accept, on loop 0's base. Main thread, before that thread runs. */
 int control_socket_start(struct control_socket *cs, uid_t uid, gid_t gid);
+
+/* The configuration was loaded: answers the calls up to this ticket. Loop 0's thread. NULL is fine.
+ */
+void control_socket_reloaded(struct control_socket *cs, unsigned ticket,
+			     const struct control_report *report);
 
 /* Accept no more, drop all connections, remove the file. Loop 0's thread, or none. NULL is fine. */
 void control_socket_close(struct control_socket *cs);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum log_level level_now = LOG_LEVEL_INFO;
+static _Atomic enum log_level level_now = LOG_LEVEL_INFO;
 
 void log_set_level(enum log_level level)
 {

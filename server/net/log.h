@@ -3,8 +3,7 @@
  *
  * Each is "liftd: TEXT", or "liftd: LEVEL: TEXT" for errors and warnings; where the error output is
  * the journal (JOURNAL_STREAM), "<N>TEXT" with the priority that journald reads. One write a line,
- * so that lines of several threads never mix. Any thread; the level is set before there are
- * several.
+ * so that lines of several threads never mix. Any thread.
  */
 #ifndef SERVER_NET_LOG_H
 #define SERVER_NET_LOG_H

@@ -96,6 +96,8 @@ static void obey(struct loop *loop, unsigned orders)
 	}
 	if (orders & LOOP_ACCEPT)
 		service_accept_again(loop->service);
+	if (orders & LOOP_RELOADED && !loop->index)
+		service_reloaded(loop->service);
 	if (orders & LOOP_QUIT)
 		loop->quit = true;
 }

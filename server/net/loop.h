@@ -64,6 +64,7 @@ enum loop_order {
 	LOOP_DRAIN = 1,  /* read no more, finish what was received, close */
 	LOOP_QUIT = 2,   /* leave the event loop */
 	LOOP_ACCEPT = 4, /* loop 0: there is room for connections again */
+	LOOP_RELOADED = 8, /* settings may have changed; loop 0: service_reloaded */
 };
 
 struct loop {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "server/control/commands.h"
+#include "server/net/activation.h"
 #include "server/net/conn.h"
 #include "server/net/control_socket.h"
 #include "server/net/log.h"
@@ -124,6 +125,7 @@ int service_init(struct service *s, const struct server_params *params, const ch
 	s->local_port = local_port;
 	s->signal_fd = s->gone_fd = -1;
 	listeners_init(&s->listeners);
+	service_reloads_init(s);
 	pthread_mutex_init(&s->start_lock, NULL);
 	pthread_cond_init(&s->start_cond, NULL);
 	res = server_init(&s->server, params);
@@ -166,16 +168,20 @@ static int listen_local(struct service *s, const char *port, char *err, size_t e
 	return listen_tcp(s, where, true, err, errlen);
 }
 
-static enum service_status open_sockets(struct service *s, char *err, size_t errlen)
+static enum service_status open_sockets(struct service *s, const struct activation *passed,
+					char *err, size_t errlen)
 {
 	const struct server_params *p = &s->server.params;
+	char **tcp = passed->listen ? NULL : p->listen;
+	char **paths = passed->unix_sockets ? NULL : p->unix_sockets;
+	bool any = passed->listen || passed->unix_sockets || tcp || paths;
 	int res = 0;
 
-	for (char **where = p->listen; where && *where && !res; where++)
-		res = listen_tcp(s, *where, false, err, errlen);
-	for (char **path = p->unix_sockets; path && *path && !res; path++)
-		res = listen_unix(s, *path, err, errlen);
-	if (!res && (s->local_port || (!p->listen && !p->unix_sockets)))
+	for (; tcp && *tcp && !res; tcp++)
+		res = listen_tcp(s, *tcp, false, err, errlen);
+	for (; paths && *paths && !res; paths++)
+		res = listen_unix(s, *paths, err, errlen);
+	if (!res && !passed->listen && (s->local_port || !any))
 		res = listen_local(s, s->local_port ? s->local_port : "10809", err, errlen);
 	if (!res)
 		return SERVICE_STOPPED;
@@ -351,7 +357,8 @@ static int start_loops(struct service *s, char *err, size_t errlen)
 	unsigned n = count_threads(&s->server.params), started;
 	int res = 0;
 
-	s->want_ring = any_wants_ring(s);
+	/* Exports may come later. */
+	s->want_ring = s->reload || any_wants_ring(s);
 	s->loops = calloc(n, sizeof(*s->loops));
 	if (!s->loops) {
 		snprintf(err, errlen, "out of memory");
@@ -385,10 +392,15 @@ static int start_loops(struct service *s, char *err, size_t errlen)
 enum service_status service_start(struct service *s, char *err, size_t errlen)
 {
 	enum service_status status;
+	struct activation passed;
+	int res;
 
 	raise_limits();
-	status = open_sockets(s, err, errlen);
-	if (!status)
+	res = activation_take(s, &passed, err, errlen);
+	if (res)
+		return res == -EINVAL ? SERVICE_MISUSED : SERVICE_BROKEN;
+	status = open_sockets(s, &passed, err, errlen);
+	if (!status && !passed.control)
 		status = open_control(s, err, errlen);
 	if (!status)
 		status = write_pid(s, err, errlen);
@@ -422,7 +434,10 @@ static bool wait_for_stop(struct service *s, int fd, uint64_t until)
 			continue;
 		if (info.ssi_signo != SIGHUP)
 			return true;
-		log_info("there is no configuration file to load again");
+		if (atomic_load(&s->draining))
+			log_info("stopping: the configuration is not loaded again");
+		else
+			service_reload(s);
 	}
 }
 
@@ -510,7 +525,7 @@ enum service_status service_run(struct service *s)
 	wait_for_stop(s, -1, ELV_NEVER);
 	sd_notify(0, "STOPPING=1");
 	log_info("stopping");
-	until = monotonic() + s->server.params.drain_timeout;
+	until = monotonic() + server_param(&s->server.params.drain_timeout);
 	in_time = drain(s, &until);
 	if (in_time) {
 		for (unsigned i = 0; i < s->nloops; i++)
@@ -543,6 +558,7 @@ void service_exit(struct service *s)
 		close(s->signal_fd);
 	if (s->gone_fd >= 0)
 		close(s->gone_fd);
+	service_reloads_exit(s);
 	pthread_mutex_destroy(&s->start_lock);
 	pthread_cond_destroy(&s->start_cond);
 }

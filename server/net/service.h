@@ -11,11 +11,19 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "server/control/control.h"
 #include "server/export/registry.h"
 #include "server/net/listener.h"
 #include "server/net/loop.h"
 
 struct control_socket;
+
+/* What loading the configuration came to, on its way to the calls that wait for it. */
+struct reload_report {
+	unsigned ticket;                       /* all calls up to this one */
+	struct control_report report;
+	STAILQ_ENTRY(reload_report) link;
+};
 
 /* Exit statuses, as documented. */
 enum service_status {
@@ -34,6 +42,18 @@ struct service {
 	struct control_socket *control;        /* loop 0's thread, once it runs; NULL: none */
 
 	const char *local_port;
+	/*
+	 * Loads the configuration again; the main thread's. Set before service_start; NULL: there
+	 * is none.
+	 */
+	void (*reload)(void *ctx, struct control_report *report);
+	void *reload_ctx;
+	struct {
+		atomic_uint wanted;            /* calls so far */
+		pthread_mutex_t lock;          /* of the reports, for loop 0 */
+		STAILQ_HEAD(, reload_report) reports;
+	} reloads;
+
 	int signal_fd;
 	int gone_fd;                           /* readable: while draining, the last has gone */
 	atomic_uint living;                    /* connections that are not freed */
@@ -81,7 +101,21 @@ void service_connection_gone(struct loop *loop);
 void service_stop_listening(struct service *s);
 void service_accept_again(struct service *s);
 
+/* Loop 0: have the configuration loaded again. The number of the call, for its answer. */
+unsigned service_request_reload(struct service *s);
+
+/* Loop 0: it was loaded again; answers those who wait. */
+void service_reloaded(struct service *s);
+
 /* Loop 0: settings were changed, so that elevators may want to dispatch. */
 void service_kick(struct service *s);
+
+/* --- reload.c, for service.c --- */
+
+void service_reloads_init(struct service *s);
+void service_reloads_exit(struct service *s);
+
+/* Load the configuration again, with all that belongs to it. */
+void service_reload(struct service *s);
 
 #endif

@@ -10,7 +10,7 @@
 struct server server;
 static struct server_params params;
 static unsigned idle_refs;
-struct control control = { &server, SERVER_UID, SERVER_GID };
+struct control control = { .server = &server, .uid = SERVER_UID, .gid = SERVER_GID };
 
 static gid_t some_groups[] = { 100, 101 }, server_groups[] = { 100, SERVER_GID };
 const struct control_peer root = { 0, some_groups, 2 };

@@ -391,6 +391,57 @@ START_TEST(test_shutdown)
 }
 END_TEST
 
+/* A call of server.reload waits, and is answered with the report. */
+START_TEST(test_reload)
+{
+	static const char line[] = "{\"jsonrpc\":\"2.0\",\"method\":\"server.reload\",\"id\":"
+				   "\"x\"}";
+	static const char quiet[] = "{\"jsonrpc\":\"2.0\",\"method\":\"server.reload\"}";
+	struct control_reply reply, answer;
+	struct control_report report;
+
+	refuses("{'jsonrpc':'2.0','id':1,'method':'server.reload'}", -32004, "started with images");
+	control.can_reload = true;
+	refuses("{'jsonrpc':'2.0','id':1,'method':'server.reload','params':{'a':1}}", -32602,
+		"none");
+	control_handle(&control, &member, line, strlen(line), &reply);
+	ck_assert_ptr_null(reply.later);
+	ck_assert_ptr_nonnull(strstr(reply.text, "-32003"));
+	free(reply.text);
+
+	control_report_init(&report);
+	control_report_add(&report, &report.changed, "log: %s", "info -> debug");
+	control_report_add(&report, &report.restart, "b\xe4r");
+	control_handle(&control, &owner, line, strlen(line), &reply);
+	ck_assert_ptr_nonnull(reply.later);
+	ck_assert_ptr_null(reply.text);
+	control_reloaded(reply.later, &report, &answer);
+	ck_assert_int_eq(strncmp(answer.text, "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":"
+				 "{\"changed\":[\"log: info -> debug\"],\"restart\":[\"b?r\"]}}\n",
+				 answer.len), 0);
+	free(answer.text);
+
+	/* With errors there is nothing else; who gave no id gets no answer; who left is forgotten.
+	 */
+	control_report_add(&report, &report.errors, "a.conf:1: wrong");
+	control_report_drop(&report);
+	control_handle(&control, &root, line, strlen(line), &reply);
+	control_reloaded(reply.later, &report, &answer);
+	ck_assert_int_eq(strncmp(answer.text, "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"error\":"
+				 "{\"code\":-32004,\"message\":\"the configuration was not loaded, "
+				 "nothing is changed: 1 error\",\"data\":{\"errors\":"
+				 "[\"a.conf:1: wrong\"]}}}\n", answer.len), 0);
+	free(answer.text);
+	control_handle(&control, &root, quiet, strlen(quiet), &reply);
+	control_reloaded(reply.later, &report, &answer);
+	ck_assert_ptr_null(answer.text);
+	control_handle(&control, &root, quiet, strlen(quiet), &reply);
+	control_later_free(reply.later);
+	control_report_free(&report);
+	control.can_reload = false;
+}
+END_TEST
+
 /* Every row of the table is a method that works, and the other way round. */
 START_TEST(test_every_command)
 {
@@ -475,6 +526,7 @@ int main(void)
 	tcase_add_test(tc, test_stats);
 	tcase_add_test(tc, test_stats_add_up);
 	tcase_add_test(tc, test_shutdown);
+	tcase_add_test(tc, test_reload);
 	tcase_add_test(tc, test_every_command);
 	tcase_add_test(tc, test_permissions);
 	tcase_add_test(tc, test_peer);

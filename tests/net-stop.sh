@@ -30,12 +30,17 @@ stop_liftd
 [[ $((SECONDS - began)) -lt 20 ]] || fail "drain_timeout=500ms took $((SECONDS - began)) s"
 grep -q drain_timeout "$LIFTD_LOG" || fail "nothing was said about drain_timeout"
 
-# Told twice, it does not wait.
-start_liftd -x disk -o fault_delay=60s -o drain_timeout=100s "$tmp/disk.img"
-background qemu-io -f raw -c 'read 0 4096' "nbd+unix:///disk?socket=$SOCK" >/dev/null 2>&1
-wait_for "ctl stats --json disk 2>/dev/null | grep -q '\"requests_held\": *1'" 20
-kill -TERM "$LIFTD_PID"
-wait_for "grep -q stopping '$LIFTD_LOG'" 10
-began=$SECONDS
-stop_liftd
-[[ $((SECONDS - began)) -lt 20 ]] || fail "the second signal was not heard"
+# Told twice, it does not wait: neither for requests, nor for the flush.
+for what in requests flush; do
+	INSTANCE=$what start_liftd -x disk -o fault_delay=60s -o drain_timeout=100s "$tmp/disk.img"
+	if [[ $what == requests ]]; then
+		background qemu-io -f raw -c 'read 0 4096' "nbd+unix:///disk?socket=$SOCK" >/dev/null 2>&1
+		wait_for "ctl stats --json disk 2>/dev/null | grep -q '\"requests_held\": *1'" 20
+	fi
+	kill -TERM "$LIFTD_PID"
+	wait_for "grep -q stopping '$LIFTD_LOG'" 10 # two signals at once would be one
+	began=$SECONDS
+	stop_liftd
+	[[ $((SECONDS - began)) -lt 20 ]] || fail "the second signal was not heard"
+	grep -q 'told to stop again' "$LIFTD_LOG" || fail "the second signal was not heard"
+done

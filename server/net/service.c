@@ -465,6 +465,7 @@ static bool drain(struct service *s, uint64_t *until)
 
 static void *flush_all(void *arg)
 {
+	static const uint64_t one = 1;
 	struct service *s = arg;
 	struct export *e;
 
@@ -477,33 +478,34 @@ static void *flush_all(void *arg)
 		if (io.result < 0)
 			log_error("export '%s': flush: %s", e->name, strerror((int)-io.result));
 	}
+	atomic_store(&s->flushed, true);
+	if (write(s->gone_fd, &one, sizeof(one)) < 0)
+		log_error("cannot wake the main thread: %s", strerror(errno));
 	return NULL;
 }
 
-/* True if it was in time. */
+/* In a thread of its own, which can be left behind. True if it was in time. */
 static bool flush(struct service *s, uint64_t until)
 {
-	uint64_t now = monotonic();
-	struct timespec ts;
+	uint64_t at_least = monotonic() + second / 10, count;
 	pthread_t thread;
 
+	if (read(s->gone_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_error("cannot read an eventfd: %s", strerror(errno));
 	if (pthread_create(&thread, NULL, flush_all, s)) {
 		flush_all(s);
 		return true;
 	}
-	if (until < now + second / 10)
-		until = now + second / 10;
-	clock_gettime(CLOCK_REALTIME, &ts);
-	ts.tv_sec += (time_t)((until - now) / second);
-	ts.tv_nsec += (long)((until - now) % second);
-	if (ts.tv_nsec >= (long)second) {
-		ts.tv_sec++;
-		ts.tv_nsec -= (long)second;
+	if (wait_for_stop(s, s->gone_fd, until > at_least ? until : at_least)) {
+		log_warning("told to stop again: not waiting for the flush");
+		return false;
 	}
-	if (!pthread_timedjoin_np(thread, NULL, &ts))
-		return true;
-	log_warning("flushing was not finished within drain_timeout");
-	return false;
+	if (!atomic_load(&s->flushed)) {
+		log_warning("flushing was not finished within drain_timeout");
+		return false;
+	}
+	pthread_join(thread, NULL);
+	return true;
 }
 
 static void remove_files(struct service *s)

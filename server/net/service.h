@@ -55,9 +55,10 @@ struct service {
 	} reloads;
 
 	int signal_fd;
-	int gone_fd;                           /* readable: while draining, the last has gone */
+	int gone_fd;                           /* readable: while stopping, something has ended */
 	atomic_uint living;                    /* connections that are not freed */
 	atomic_bool draining;
+	atomic_bool flushed;
 	atomic_bool accept_paused;
 	unsigned next_loop;                    /* loop 0: where the next connection goes */
 

@@ -63,6 +63,7 @@ struct world {
 	size_t nscript, next;
 	uint64_t now, wake, random, last_failure; /* stamp */
 	unsigned pending, data_errors;
+	unsigned since_fault;                   /* steps */
 	bool owed_late[LOSS_ACCOUNTS];          /* for what was answered after a sync had failed */
 	bool cut;                               /* the power */
 };
@@ -80,10 +81,11 @@ const char *loss_describe(const struct loss_plan *p, char *buf, size_t len)
 		[LOSS_SWITCH] = "switch",
 	};
 
-	snprintf(buf, len, "%s, %s, script %llu, %s at %u (%s), %s at step %u, crash %llu, defect %d",
+	snprintf(buf, len, "%s, %s, script %llu, %s at %u (%s), %s at step %u, "
+		 "cut after %u, crash %llu, defect %d",
 		 p->store ? p->store : "memory", p->policy->name, (unsigned long long)p->script,
 		 faults[p->fault], p->fault_at, p->error == -ENOSPC ? "ENOSPC" : "EIO", events[p->event],
-		 p->event_at, (unsigned long long)p->crash, p->defect);
+		 p->event_at, p->cut_after, (unsigned long long)p->crash, p->defect);
 	return buf;
 }
 
@@ -521,6 +523,8 @@ static void go(struct world *w)
 	while (!is_wrong(w) && !w->cut) {
 		if (w->plan->event && w->out->steps + 1 == w->plan->event_at)
 			event(w);
+		if (w->plan->cut_after && w->disk.fault_came && ++w->since_fault == w->plan->cut_after)
+			w->cut = true;
 		if (w->cut || !step(w))
 			break;
 		if (w->out->steps++ == MAX_STEPS)

@@ -56,6 +56,7 @@ struct loss_plan {
 	int error;          /* -EIO or -ENOSPC; -EIO if 0 */
 	enum loss_event event;
 	unsigned event_at;  /* from 1 */
+	unsigned cut_after; /* so many steps after the fault the power is cut; 0: it is not */
 	uint64_t crash;     /* 0: the power cut takes all of the cache; else a seed: some blocks of it */
 	enum loss_defect defect;
 };

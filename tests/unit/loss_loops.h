@@ -12,10 +12,10 @@
 #include "tests/unit/loss.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOWNESS = 2 };
+enum { SLOWNESS = 4 };
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { SLOWNESS = 2 };
+enum { SLOWNESS = 4 };
 #else
 enum { SLOWNESS = 1 };
 #endif
@@ -146,6 +146,21 @@ START_TEST(crashes)
 }
 END_TEST
 
+/* The power goes soon after something else went wrong. */
+START_TEST(faults_and_power_cuts)
+{
+	static const enum loss_fault faults[] = { LOSS_ERROR, LOSS_SHORT, LOSS_SYNC_ERROR };
+	unsigned stride;
+	struct loss_plan plan = plan_of(_i, &stride);
+
+	for (unsigned i = 0; i < 3; i++) {
+		plan.fault = faults[i];
+		for (plan.cut_after = 2; plan.cut_after < 40; plan.cut_after = plan.cut_after * 5 / 2)
+			every_fault(plan, stride);
+	}
+}
+END_TEST
+
 START_TEST(power_cuts)
 {
 	unsigned stride;
@@ -184,8 +199,8 @@ END_TEST
 static inline TCase *loss_loops(void)
 {
 	const TTest *const tests[] = {
-		one_error, errors_from_there_on, short_transfers, sync_errors, crashes, power_cuts, hang_ups,
-		switches,
+		one_error, errors_from_there_on, short_transfers, sync_errors, crashes, faults_and_power_cuts,
+		power_cuts, hang_ups, switches,
 	};
 	TCase *tc = tcase_create("loops");
 

@@ -206,10 +206,9 @@ static const char *describe(const struct loss_oracle *o, unsigned id, char *buf,
 		return buf;
 	}
 	m = &o->mod[id - 1];
-	snprintf(buf, len, "%s %u of account %u (%s%s%s%s)", op_names[m->op], id, m->account,
+	snprintf(buf, len, "%s %u of account %u (%s%s%s)", op_names[m->op], id, m->account,
 		 m->never ? "withdrawn" : !m->answered ? "unanswered" : m->error ? "failed" : "answered",
-		 m->durable ? ", durable" : "", m->hurt ? ", hurt" : "",
-		 m->answered && !m->error && m->count > 64 ? ", large" : "");
+		 m->durable ? ", durable" : "", m->hurt ? ", hurt" : "");
 	return buf;
 }
 

@@ -9,9 +9,10 @@ SIZE = 16384
 def block(generation, k):
     return struct.pack('>QQ', generation, k) * (SIZE // 16)
 
-def victim(base, generation):
+def victim(base, generation, begun):
     """Writes its generation to all blocks, again and again, and reads no answer if it need not."""
     c = Client(path).go('disk')
+    os.write(begun, b'!')
     batch = b''.join(request(WRITE, k, base + k * SIZE, data=block(generation, k)) for k in range(BLOCKS))
     while True:
         c.send(batch)
@@ -23,22 +24,31 @@ def worker(n):
     base = n * BLOCKS * SIZE
     c = Client(path).go('disk')
     for i in range(kills // WORKERS):
+        wait, begun = os.pipe()
         child = os.fork()
         if not child:
             try:
-                victim(base, 2 * i)
+                victim(base, 2 * i, begun)
             finally:
                 os._exit(9)
-        time.sleep(random.random() * 0.02)
+        assert os.read(wait, 1) == b'!'
+        os.close(wait)
+        os.close(begun)
+        time.sleep(random.random() * 0.01)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        # The next one, at once: another connection, another identity.
-        k = random.randrange(BLOCKS)
+        # The next one, at once: a connection that is there already, or a new one.
+        if i % 2:
+            c.send(request(DISC, 0))
+            c = Client(path).go('disk')
         batch = random.sample(range(BLOCKS), 32)
         c.send(b''.join(request(WRITE, k, base + k * SIZE, data=block(2 * i + 1, k)) for k in batch))
         for k in batch:
             assert c.reply()[1] == 0
-        for again in range(2):
+        for again in range(3):
+            if again == 1:
+                c.send(request(FLUSH, 1))
+                assert c.reply() == (1, 0)
             for k in batch:
                 data = c.read(base + k * SIZE, SIZE)
                 assert data == block(2 * i + 1, k), \

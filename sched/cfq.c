@@ -88,6 +88,7 @@ _Static_assert(sizeof(struct cfq_client) <= sizeof(((struct elv_client *)0)->are
 struct cfq {
 	const struct cfq_params *params;
 	struct tree clients[ELV_NUM_CLASSES];
+	bool sorted; /* requests are in trees by position, too: the disk rotates */
 	struct elv_ios ios[ELV_NUM_CLASSES]; /* in flight, by the tag that their client had */
 	uint64_t vtime[ELV_NUM_CLASSES];
 
@@ -136,6 +137,11 @@ static enum kind kind_of(const struct elv_request *rq)
 	return (enum kind)rq->area[0];
 }
 
+static bool together(const struct elv_request *a, const struct elv_request *b)
+{
+	return a->conn->client == b->conn->client && kind_of(a) == kind_of(b);
+}
+
 /*
  * Does somebody wait for it? Reads and FUA, and a write of a client that has nothing else under
  * way: one at a time, each after the answer to the last, is how a database or O_SYNC writes.
@@ -165,6 +171,7 @@ static int cfq_init_queue(struct elevator *e)
 	if (!q)
 		return -ENOMEM;
 	q->params = elv_policy_params(e, &elv_cfq);
+	q->sorted = e->rotational;
 	for (int i = 0; i < ELV_NUM_CLASSES; i++) {
 		tree_init(&q->clients[i], NULL);
 		TAILQ_INIT(&q->ios[i]);
@@ -284,8 +291,8 @@ static void note_in_flight(struct cfq *q, struct elv_io *io, enum elv_class io_c
 {
 	struct elv_io *at = TAILQ_LAST(&q->ios[io_class], elv_ios);
 
-	while (at && at->tag > io->tag)
-		at = TAILQ_PREV(at, elv_ios, order);
+	for (; at && at->tag > io->tag; at = TAILQ_PREV(at, elv_ios, order))
+		sched_steps++;
 	if (at)
 		TAILQ_INSERT_AFTER(&q->ios[io_class], at, io, order);
 	else
@@ -363,8 +370,9 @@ static void add(struct elevator *e, struct elv_request *rq)
 
 	if (TAILQ_EMPTY(&k->fifo) && k->tag < cc->kind_vtime)
 		k->tag = cc->kind_vtime;
-	tree_insert(&k->sort, &rq->sort, rq->run_offset);
-	fifo_insert(&k->fifo, rq);
+	if (q->sorted)
+		tree_insert(&k->sort, &rq->sort, rq->run_offset);
+	fifo_insert(&k->fifo, rq, together);
 	if (cc->queued++ == 0)
 		enqueue_client(q, cc);
 }
@@ -374,8 +382,9 @@ static void take(struct cfq *q, struct elv_request *rq)
 	struct cfq_client *cc = of(rq);
 	struct cfq_kind *k = &cc->kind[kind_of(rq)];
 
-	tree_remove(&k->sort, &rq->sort);
-	TAILQ_REMOVE(&k->fifo, rq, fifo_link);
+	if (q->sorted)
+		tree_remove(&k->sort, &rq->sort);
+	fifo_remove(&k->fifo, rq);
 	if (--cc->queued == 0)
 		tree_remove(&q->clients[cc->io_class], &cc->node);
 }
@@ -414,12 +423,11 @@ static void cfq_merged(struct elevator *e, struct elv_request *head, struct elv_
 
 	if (absorbed && kind_of(absorbed) != kind_of(head)) {
 		take(q, absorbed);
-		fifo_merged(&k->fifo, head, NULL);
-		sort_merged(&k->sort, head, NULL);
-		return;
+		absorbed = NULL;
 	}
-	fifo_merged(&k->fifo, head, absorbed);
-	sort_merged(&k->sort, head, absorbed);
+	fifo_merged(&k->fifo, head, absorbed, together);
+	if (q->sorted)
+		sort_merged(&k->sort, head, absorbed);
 	if (absorbed)
 		of(head)->queued--; /* head is still there, so this is not the last */
 }
@@ -468,7 +476,7 @@ static struct elv_request *pick_request(struct elevator *e, struct cfq_client *c
 	cc->kind_vtime = k->tag;
 	q->turn_kind = k == s ? SYNC : ASYNC;
 	oldest = TAILQ_FIRST(&k->fifo);
-	if (!e->rotational)
+	if (!q->sorted)
 		return oldest;
 	expire = k == s ? q->params->fifo_expire_sync : q->params->fifo_expire_async;
 	if (!q->fifo_checked && now - oldest->run_arrival >= expire) {
@@ -725,7 +733,7 @@ static const char *check_client(struct cfq *q, struct elv_client *c, long *total
 			if (t->key != rq->run_offset || of(rq) != cc || kind_of(rq) != (enum kind)i)
 				return "cfq: a run is where it does not belong";
 		}
-		if (sorted != len)
+		if (sorted != (q->sorted ? len : 0))
 			return "cfq: list and tree differ";
 		n += len;
 	}
@@ -734,7 +742,6 @@ static const char *check_client(struct cfq *q, struct elv_client *c, long *total
 	if (tree_linked(&cc->node) && cc->node.key != cc->tag)
 		return "cfq: a client stands at a wrong tag";
 	*total += n;
-	(void)q;
 	return NULL;
 }
 

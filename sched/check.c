@@ -79,7 +79,7 @@ static const char *check_clients(struct elevator *e)
 	return queued != e->queued ? "the clients' requests are not the queue" : NULL;
 }
 
-/* Every node's largest end and oldest arrival, recomputed. */
+/* Every node's largest end, recomputed, and its bound of the oldest arrival. */
 static const char *check_index(struct tree_node *n, uint64_t *max_end, uint64_t *min_seq)
 {
 	struct elv_span *s;
@@ -98,8 +98,8 @@ static const char *check_index(struct tree_node *n, uint64_t *max_end, uint64_t 
 		return NULL;
 	s = tree_entry(n, struct elv_span, node);
 	end = end > s->end ? end : s->end;
-	seq = min_u64(seq, s->rq->seq);
-	if (s->max_end != end || s->min_seq != seq)
+	seq = min_u64(seq, s->seq);
+	if (s->max_end != end || s->min_seq > seq || s->seq != s->rq->seq)
 		return "the index has wrong subtree values";
 	*max_end = end;
 	*min_seq = seq;

@@ -25,6 +25,13 @@ struct elv_span *elv_index_blocker(struct elv_store *s, const struct elv_request
 				   uint64_t offset, uint64_t length,
 				   const struct elv_request *except);
 
+/*
+ * Some request that arrived before rq and must run before it; of several at one place, the last. And
+ * such a one of rq's own client, both modifying; it is not looked for among too many others.
+ */
+struct elv_span *elv_index_last_blocker(struct elv_store *s, const struct elv_request *rq);
+struct elv_span *elv_index_last_alike(struct elv_store *s, const struct elv_request *rq);
+
 /* Neighbours of a span in the index by position, of any elevator. NULL at the end. */
 struct elv_span *elv_index_next(const struct elv_span *span);
 struct elv_span *elv_index_prev(const struct elv_span *span);

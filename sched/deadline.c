@@ -79,12 +79,17 @@ static void deadline_exit_queue(struct elevator *e)
 	free(e->queue);
 }
 
+static bool together(const struct elv_request *a, const struct elv_request *b)
+{
+	return elv_dir(a->op) == elv_dir(b->op);
+}
+
 static void add(struct deadline *d, struct elv_request *rq)
 {
 	enum elv_dir dir = elv_dir(rq->op);
 
 	tree_insert(&d->sort[dir], &rq->sort, rq->run_offset);
-	fifo_insert(&d->fifo[dir], rq);
+	fifo_insert(&d->fifo[dir], rq, together);
 }
 
 /* Take rq out; a sweep that was to go on with it goes on behind it. */
@@ -141,7 +146,7 @@ static void deadline_merged(struct elevator *e, struct elv_request *head,
 	}
 	if (absorbed && d->next[dir] == absorbed)
 		d->next[dir] = head;
-	fifo_merged(&d->fifo[dir], head, absorbed);
+	fifo_merged(&d->fifo[dir], head, absorbed, together);
 	sort_merged(&d->sort[dir], head, absorbed);
 }
 
@@ -181,6 +186,8 @@ static enum elv_verdict deadline_dispatch(struct elevator *e, uint64_t now,
 	d->batching++;
 	d->next[ELV_DIR_READ] = d->next[ELV_DIR_WRITE] = NULL;
 	d->next[dir] = sort_entry(tree_next(&rq->sort));
+	if (d->next[dir])
+		elv_prefetch(d->next[dir]);
 	take(d, rq);
 	*out = rq;
 	return ELV_DISPATCH;

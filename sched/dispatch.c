@@ -157,7 +157,7 @@ static void cut(struct elevator *e, struct elv_request *rq, struct range r)
 			assert(spare);
 			TAILQ_REMOVE(&e->spare_spans, spare, link);
 			TAILQ_INSERT_AFTER(&rq->rest, s, spare, link);
-			spare->node.height = 0;
+			spare->node.linked = false;
 			right = spare;
 		}
 		elv_index_add(store, right, rq, r.end, piece.end - r.end, false);
@@ -244,7 +244,7 @@ static void take_slice(struct elv_io *io, struct elv_request *rq, struct range r
 
 	io->slice_of = rq;
 	cut(e, rq, r);
-	io->span.node.height = 0;
+	io->span.node.linked = false;
 	elv_index_add(e->store, &io->span, rq, r.start, r.end - r.start, true);
 	rq->in_flight++;
 	if (!rq->first_dispatch)

@@ -138,43 +138,93 @@ void elv_unhold(struct elv_request *rq)
 	rq->state = ELV_IDLE;
 }
 
-void elv_admit(struct elevator *e, struct elv_request *rq, uint64_t now)
+/* The client has the same right to run either, and cannot run the second before the first. */
+static bool are_alike(const struct elv_request *a, const struct elv_request *b)
 {
-	if (rq->maybe_blocked && !rq->sliced) {
-		struct elv_span *s = elv_index_blocker(e->store, rq, rq->offset, rq->length, NULL);
+	return elv_modifies(a->op) && elv_modifies(b->op) && elv_client_of(a) == elv_client_of(b);
+}
 
-		if (s && s->in_flight) {
+/*
+ * One that has to wait goes to the policy all the same, if what it waits for is there: when the
+ * policy picks it, the other one goes in its place. But behind one of its own client's it stays
+ * outside: it could not change the choice, and of thousands that write to one block, as many as there
+ * are clients are enough to look at each time one of them is done.
+ */
+static bool admit_one(struct elv_request *rq, uint64_t now)
+{
+	struct elevator *e = elv_of(rq);
+	struct elv_span *s;
+
+	if (rq->maybe_blocked && !rq->sliced) {
+		s = elv_index_last_blocker(e->store, rq);
+		if (s && (s->in_flight || s->rq->state == ELV_HELD)) {
 			elv_hold(rq, s->rq);
-			return;
+			return false;
 		}
 		rq->maybe_blocked = s != NULL;
 	}
 	if (elv_is_discard(rq->op) && e->store->discarding) {
 		elv_hold_discard(rq, false);
-		return;
+		return false;
 	}
-	if (!elv_merge(e, rq)) {
-		elv_policy_insert(e, rq, now);
-		e->last_merge = rq;
+	if (elv_merge(e, rq))
+		return true;
+	if (rq->maybe_blocked && !rq->sliced) {
+		s = elv_index_last_alike(e->store, rq);
+		if (s) {
+			elv_hold(rq, s->rq);
+			return false;
+		}
 	}
-	elv_release_waiters(rq, now); /* if the policy picks them, this one goes in their place */
+	elv_policy_insert(e, rq, now);
+	e->last_merge = rq;
+	return true;
+}
+
+/* Have the waiters of rq tried again; those that are alike only if it is done, or a part of it. */
+static void take_waiters(struct elv_request *rq, bool done, struct elv_requests *out)
+{
+	struct elv_request *w, *next;
+
+	for (w = TAILQ_FIRST(&rq->waiters); w; w = next) {
+		next = TAILQ_NEXT(w, wait_link);
+		if (!done && are_alike(rq, w))
+			continue;
+		elv_unhold(w);
+		TAILQ_INSERT_TAIL(out, w, wait_link);
+	}
+}
+
+/* Those that wait for one that goes to its policy may be offered too: then it goes in their place. */
+static void admit_all(struct elv_requests *todo, uint64_t now)
+{
+	struct elv_request *rq;
+
+	while ((rq = TAILQ_FIRST(todo))) {
+		TAILQ_REMOVE(todo, rq, wait_link);
+		if (admit_one(rq, now))
+			take_waiters(rq, false, todo);
+	}
+}
+
+void elv_admit(struct elevator *e, struct elv_request *rq, uint64_t now)
+{
+	struct elv_requests todo;
+
+	assert(elv_of(rq) == e);
+	(void)e;
+	TAILQ_INIT(&todo);
+	TAILQ_INSERT_TAIL(&todo, rq, wait_link);
+	admit_all(&todo, now);
 }
 
 void elv_release_waiters(struct elv_request *rq, uint64_t now)
 {
-	struct elv_requests waiters;
-	struct elv_request *w;
+	struct elv_requests todo;
 
-	if (TAILQ_EMPTY(&rq->waiters))
-		return;
-	TAILQ_INIT(&waiters);
-	TAILQ_CONCAT(&waiters, &rq->waiters, wait_link);
-	while ((w = TAILQ_FIRST(&waiters))) {
-		TAILQ_REMOVE(&waiters, w, wait_link);
-		w->state = ELV_IDLE;
-		elv_of(w)->held--;
-		elv_admit(elv_of(w), w, now);
-	}
+	TAILQ_INIT(&todo);
+	take_waiters(rq, true, &todo);
+	admit_all(&todo, now);
 }
 
 static bool goes_on(const struct elv_request *last, const struct elv_request *rq)
@@ -220,7 +270,7 @@ void elv_insert(struct elv_request *rq, uint64_t now)
 	rq->seq = e->store->seq++;
 	rq->in_flight = 0;
 	rq->state = ELV_IDLE;
-	rq->span.node.height = rq->sort.height = 0;
+	rq->span.node.linked = rq->sort.linked = false;
 	rq->held_by = NULL;
 	TAILQ_INIT(&rq->rest);
 	TAILQ_INIT(&rq->waiters);
@@ -238,7 +288,7 @@ void elv_insert(struct elv_request *rq, uint64_t now)
 	c->queued++;
 	e->queued++;
 	TAILQ_INSERT_TAIL(&e->by_age, rq, age_link);
-	rq->maybe_blocked = elv_index_blocker(e->store, rq, rq->offset, rq->length, NULL) != NULL;
+	rq->maybe_blocked = elv_index_last_blocker(e->store, rq) != NULL;
 	elv_index_add(e->store, &rq->span, rq, rq->offset, rq->length, false);
 	elv_admit(e, rq, now);
 }
@@ -571,12 +621,19 @@ int elv_set_params(struct elevator *e, const struct elv_params *params, unsigned
 		   bool rotational, uint64_t now)
 {
 	unsigned depth = resolve_depth(params, default_depth);
+	bool was_rotational = e->rotational;
 
 	if (grow(e, depth) < 0)
 		return -ENOMEM;
+	if (rotational != was_rotational) { /* policies build on it: start anew */
+		e->rotational = rotational;
+		if (elv_switch(e, e->policy, now) < 0) {
+			e->rotational = was_rotational;
+			return -ENOMEM;
+		}
+	}
 	e->params = *params;
 	e->depth = depth;
-	e->rotational = rotational;
 	elv_disk_recount(e->disk);
 	elv_params_changed(e, now);
 	return 0;
@@ -618,7 +675,7 @@ int elv_switch(struct elevator *e, const struct elv_policy *policy, uint64_t now
 	e->policy = policy;
 	e->queue = new_queue;
 	e->generation++;
-	e->switches++;
+	e->switches += policy != old;
 	e->last_merge = NULL;
 	TAILQ_FOREACH(c, &e->clients, link)
 		init_policy_client(e, c);

@@ -152,7 +152,7 @@ void *elv_policy_params(struct elevator *e, const struct elv_policy *policy);
 
 /*
  * Take new settings (params copied); new depths and limits hold from the next dispatch on. 0, or
- * -ENOMEM (only for a greater depth) and nothing has changed.
+ * -ENOMEM (only for a greater depth or another kind of disk) and nothing has changed.
  */
 int elv_set_params(struct elevator *e, const struct elv_params *params, unsigned default_depth,
 		   bool rotational, uint64_t now);

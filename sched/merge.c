@@ -105,7 +105,8 @@ static struct elv_request *find_before(struct elevator *e, struct elv_request *r
 {
 	struct elv_span *s = elv_index_prev(&rq->span);
 
-	for (int i = 0; s && i < NEIGHBOURS; i++, s = elv_index_prev(s)) {
+	for (int i = 0; i < NEIGHBOURS && s && s->end >= rq->span.node.key;
+	     i++, s = elv_index_prev(s)) {
 		struct elv_request *head = head_of(s);
 
 		if (head && run_end(head) == rq->offset && mergeable(e, head, rq))
@@ -120,7 +121,8 @@ static struct elv_request *find_after(struct elevator *e, struct elv_request *rq
 	struct elv_span *s = elv_index_next(&rq->span);
 	struct elv_request *joined = rq->state == ELV_QUEUED ? rq->head : NULL;
 
-	for (int i = 0; s && i < NEIGHBOURS; i++, s = elv_index_next(s)) {
+	for (int i = 0; i < NEIGHBOURS && s && s->node.key <= rq->span.end;
+	     i++, s = elv_index_next(s)) {
 		struct elv_request *head = head_of(s);
 
 		if (head && head->run_offset == rq->offset + rq->length &&

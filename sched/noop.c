@@ -15,6 +15,13 @@ struct noop {
 	struct elv_requests fifo;
 };
 
+static bool together(const struct elv_request *a, const struct elv_request *b)
+{
+	(void)a;
+	(void)b;
+	return true;
+}
+
 static int noop_init_queue(struct elevator *e)
 {
 	struct noop *n = malloc(sizeof(*n));
@@ -36,7 +43,7 @@ static void noop_insert(struct elevator *e, struct elv_request *rq, uint64_t now
 	struct noop *n = e->queue;
 
 	(void)now;
-	fifo_insert(&n->fifo, rq);
+	fifo_insert(&n->fifo, rq, together);
 }
 
 static enum elv_verdict noop_dispatch(struct elevator *e, uint64_t now, struct elv_request **rq,
@@ -49,7 +56,7 @@ static enum elv_verdict noop_dispatch(struct elevator *e, uint64_t now, struct e
 	*rq = TAILQ_FIRST(&n->fifo);
 	if (!*rq)
 		return ELV_NOTHING;
-	TAILQ_REMOVE(&n->fifo, *rq, fifo_link);
+	fifo_remove(&n->fifo, *rq);
 	return ELV_DISPATCH;
 }
 
@@ -57,7 +64,7 @@ static void noop_merged(struct elevator *e, struct elv_request *head, struct elv
 {
 	struct noop *n = e->queue;
 
-	fifo_merged(&n->fifo, head, absorbed);
+	fifo_merged(&n->fifo, head, absorbed, together);
 }
 
 static void noop_remove(struct elevator *e, struct elv_request *rq)

@@ -48,7 +48,10 @@ struct elv_policy {
 	const struct tunable *rows; /* ended by a row without name; never NULL */
 	size_t params_size;         /* of the struct that rows lay out */
 
-	/* Allocate e->queue, read e's policy settings. 0 or -ENOMEM. */
+	/*
+	 * Allocate e->queue, read e's policy settings. 0 or -ENOMEM. e->rotational stays as it is
+	 * while this queue lives.
+	 */
 	int (*init_queue)(struct elevator *e);
 	void (*exit_queue)(struct elevator *e);
 

@@ -16,6 +16,7 @@
 #define SCHED_REQUEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/uio.h>
@@ -55,12 +56,14 @@ static inline bool elv_is_discard(enum elv_op op)
 	return op == ELV_TRIM || op == ELV_ZERO;
 }
 
-/* A byte range in the overlap index of a store (sched/index.h), rounded out to its blocks. */
+/* A byte range in the overlap index of a store (sched/index.c), rounded out to its blocks. */
 struct elv_span {
 	struct tree_node node; /* key: start */
 	uint64_t end;          /* exclusive */
 	uint64_t max_end;      /* the largest end in the subtree */
-	uint64_t min_seq;      /* the oldest request in the subtree */
+	uint64_t min_seq;      /* no request in the subtree is older than this */
+	/* -- 64 bytes -- */
+	uint64_t seq;          /* rq's */
 	struct elv_request *rq;
 	bool in_flight;
 	TAILQ_ENTRY(elv_span) link; /* the rest spans of a sliced request, or the spare pool */
@@ -78,6 +81,12 @@ enum elv_state {
 
 TAILQ_HEAD(elv_requests, elv_request);
 
+/*
+ * With thousands queued, each 64 bytes that are touched come from memory: what is used together is
+ * kept together, and the memory of requests should be aligned to ELV_REQUEST_ALIGN.
+ */
+enum { ELV_REQUEST_ALIGN = 64 };
+
 struct elv_request {
 	/* Set by the caller before elv_insert, untouched by sched/. */
 	struct elv_conn *conn;
@@ -89,42 +98,56 @@ struct elv_request {
 	/* Set by sched/ when the request is handed back. */
 	int error;       /* 0, or a negative errno */
 	bool withdrawn;  /* its connection died before it was executed whole */
-	uint64_t arrival, first_dispatch; /* ns */
 
-	TAILQ_ENTRY(elv_request) link; /* the caller's until insert, and again once handed back */
-
-	/* ---- private to sched/ from here on ---- */
-	enum elv_state state;
+	/* ---- private to sched/, but for the next and the last line ---- */
 	bool maybe_blocked; /* an older conflicting request was there when it arrived */
 	bool sliced;        /* cut: its rest is in `rest`, it neither merges nor is merged */
 	bool synced;        /* a sync that covers it was done for it */
-	uint64_t seq;       /* arrival order within the store */
-	uint64_t age_from;  /* ns: arrival, or the end of its last finished slice */
-	unsigned in_flight; /* ios that carry a part of it */
+	uint64_t arrival, first_dispatch; /* ns; may be read when the request is handed back */
+	/* -- 64 bytes -- */
 
-	struct elv_span span;  /* in the overlap index, while not sliced or as one of the rests */
-	struct elv_spans rest; /* of a sliced request, by position; empty: all dispatched */
-
-	/* A run of merged requests, kept in its head, the part that the policy knows. */
+	enum elv_state state;
+	unsigned in_flight;        /* ios that carry a part of it */
 	struct elv_request *head;  /* of the run this is in; itself if alone */
-	struct elv_requests parts; /* of a head: all parts by offset */
 	TAILQ_ENTRY(elv_request) part_link;
-	unsigned nparts;
-	uint64_t run_offset, run_length; /* bytes */
-	uint64_t run_seq;     /* the oldest part's: the run's place in a FIFO */
-	uint64_t run_arrival; /* ns, the oldest part's */
-
-	struct elv_requests waiters; /* requests held until something of this finishes */
-	TAILQ_ENTRY(elv_request) wait_link; /* in a waiters list, a discard queue or a sync list */
-	struct elv_request *held_by;        /* whose waiters list; NULL: the discard slot's */
 	TAILQ_ENTRY(elv_request) age_link;  /* all requests not wholly dispatched, oldest first */
 	TAILQ_ENTRY(elv_request) conn_link; /* all unfinished requests of the connection */
+	/* -- 128 bytes -- */
 
-	/* For the policy, while it has the request (heads only). */
-	TAILQ_ENTRY(elv_request) fifo_link;
-	struct tree_node sort; /* key: run_offset */
-	uint64_t area[2];
+	struct elv_span span;  /* in the overlap index, while not sliced or as one of the rests */
+	uint64_t seq;          /* arrival order within the store */
+	uint64_t age_from;     /* ns: arrival, or the end of its last finished slice */
+	struct elv_request *held_by; /* whose waiters list it is in; NULL: the discard slot's */
+	/* -- 256 bytes -- */
+
+	/* A run of merged requests, kept in its head, the part that the policy knows. */
+	TAILQ_ENTRY(elv_request) fifo_link; /* the policy's, while it has the request */
+	uint64_t run_seq;     /* the oldest part's: the run's place in a FIFO */
+	uint64_t run_arrival; /* ns, the oldest part's */
+	uint64_t run_offset, run_length; /* bytes */
+	uint64_t area[2];     /* the policy's */
+	/* -- 320 bytes -- */
+
+	struct elv_requests parts; /* of a head: all parts by offset */
+	unsigned nparts;
+	struct tree_node sort;     /* the policy's; key: run_offset */
+	/* -- 384 bytes -- */
+
+	struct elv_spans rest; /* of a sliced request, by position; empty: all dispatched */
+	struct elv_requests waiters; /* requests held until something of this finishes */
+	TAILQ_ENTRY(elv_request) wait_link; /* in a waiters list, a discard queue or a sync list */
+	TAILQ_ENTRY(elv_request) link; /* the caller's until insert, and again once handed back */
 };
+_Static_assert(offsetof(struct elv_request, span) == 128 &&
+	       offsetof(struct elv_request, fifo_link) == 256 &&
+	       offsetof(struct elv_request, parts) == 320, "a request's fields have moved");
+
+/* It will be needed soon: have it loaded, all at once. */
+static inline void elv_prefetch(const struct elv_request *rq)
+{
+	for (size_t at = 0; at < sizeof(*rq); at += ELV_REQUEST_ALIGN)
+		__builtin_prefetch((const char *)rq + at);
+}
 
 enum {
 	ELV_MAX_SEGMENTS = 128, /* requests in an io; Linux: BLK_MAX_SEGMENTS */

@@ -1,20 +1,14 @@
-/* The balanced tree of tree.h: AVL, after Adelson-Velsky and Landis (1962), with heights stored. */
+/* The balanced tree of tree.h: AVL, after Adelson-Velsky and Landis (1962), with leans stored. */
 #include "sched/tree.h"
 
 #include <assert.h>
 
-static int height(const struct tree_node *n)
-{
-	return n ? n->height : 0;
-}
+_Thread_local uint64_t sched_steps;
 
-/* Recompute what n keeps of its subtree; did any of it change? */
-static bool refresh(struct tree *t, struct tree_node *n)
+static void compute(struct tree *t, struct tree_node *n)
 {
-	int l = height(n->left), r = height(n->right), before = n->height;
-
-	n->height = 1 + (l > r ? l : r);
-	return (t->update && t->update(n)) || n->height != before;
+	if (t->sums)
+		t->sums->compute(n);
 }
 
 /* Put b where a hangs now. */
@@ -32,7 +26,8 @@ static void replace(struct tree *t, struct tree_node *a, struct tree_node *b)
 		b->parent = p;
 }
 
-static struct tree_node *rotate_left(struct tree *t, struct tree_node *n)
+/* The right child of n takes its place. Leans are the caller's affair. */
+static void turn_left(struct tree *t, struct tree_node *n)
 {
 	struct tree_node *r = n->right;
 
@@ -42,12 +37,11 @@ static struct tree_node *rotate_left(struct tree *t, struct tree_node *n)
 		n->right->parent = n;
 	r->left = n;
 	n->parent = r;
-	refresh(t, n);
-	refresh(t, r);
-	return r;
+	compute(t, n);
+	compute(t, r);
 }
 
-static struct tree_node *rotate_right(struct tree *t, struct tree_node *n)
+static void turn_right(struct tree *t, struct tree_node *n)
 {
 	struct tree_node *l = n->left;
 
@@ -57,63 +51,147 @@ static struct tree_node *rotate_right(struct tree *t, struct tree_node *n)
 		n->left->parent = n;
 	l->right = n;
 	n->parent = l;
-	refresh(t, n);
-	refresh(t, l);
-	return l;
+	compute(t, n);
+	compute(t, l);
 }
 
-/* Restore balance from n upwards, as far as anything changes; `changed`: n is known to have. */
-static void rebalance(struct tree *t, struct tree_node *n, bool changed)
+/* n leans by 2. Returns the root of the balanced subtree. */
+static struct tree_node *balance(struct tree *t, struct tree_node *n)
 {
-	for (; n; changed = false) {
-		int lean;
+	bool right = n->lean > 0;
+	int8_t to = right ? 1 : -1; /* where it leans */
+	struct tree_node *child = right ? n->right : n->left, *inner;
 
-		t->steps++;
-		changed |= refresh(t, n);
-		lean = height(n->left) - height(n->right);
-		if (lean > 1) {
-			if (height(n->left->left) < height(n->left->right))
-				rotate_left(t, n->left);
-			n = rotate_right(t, n);
-		} else if (lean < -1) {
-			if (height(n->right->right) < height(n->right->left))
-				rotate_right(t, n->right);
-			n = rotate_left(t, n);
-		} else if (!changed) {
-			return;
+	if (child->lean != -to) {
+		n->lean = child->lean ? 0 : to;
+		child->lean = child->lean ? 0 : (int8_t)-to;
+		if (right)
+			turn_left(t, n);
+		else
+			turn_right(t, n);
+		return child;
+	}
+	inner = right ? child->left : child->right;
+	n->lean = inner->lean == to ? (int8_t)-to : 0;
+	child->lean = inner->lean == -to ? to : 0;
+	inner->lean = 0;
+	if (right) {
+		turn_right(t, child);
+		turn_left(t, n);
+	} else {
+		turn_left(t, child);
+		turn_right(t, n);
+	}
+	return inner;
+}
+
+/* A subtree of p, the left or the right, has become higher. */
+static void grown(struct tree *t, struct tree_node *p, bool left)
+{
+	while (p) {
+		sched_steps++;
+		p->lean = (int8_t)(p->lean + (left ? -1 : 1));
+		if (p->lean == 2 || p->lean == -2) {
+			balance(t, p);
+			return; /* as high as before */
 		}
-		n = n->parent;
+		if (p->lean == 0)
+			return;
+		left = p->parent && p->parent->left == p;
+		p = p->parent;
 	}
 }
 
-void tree_init(struct tree *t, bool (*update)(struct tree_node *))
+/* A subtree of p, the left or the right, has become lower. */
+static void shrunk(struct tree *t, struct tree_node *p, bool left)
 {
-	*t = (struct tree){ .update = update };
+	while (p) {
+		sched_steps++;
+		p->lean = (int8_t)(p->lean + (left ? 1 : -1));
+		if (p->lean == 2 || p->lean == -2)
+			p = balance(t, p);
+		if (p->lean != 0)
+			return; /* as high as before */
+		left = p->parent && p->parent->left == p;
+		p = p->parent;
+	}
+}
+
+/* gone has left the subtrees of n, its parent and so on, up to but not including `end`. */
+static void forget(struct tree *t, struct tree_node *n, const struct tree_node *end,
+		   const struct tree_node *gone)
+{
+	if (!t->sums)
+		return;
+	for (; n != end && t->sums->depends(n, gone); n = n->parent) {
+		sched_steps++;
+		if (!t->sums->compute(n))
+			return;
+	}
+}
+
+void tree_init(struct tree *t, const struct tree_sums *sums)
+{
+	*t = (struct tree){ .sums = sums };
 }
 
 void tree_insert(struct tree *t, struct tree_node *node, uint64_t key)
 {
-	struct tree_node *p = NULL, **link = &t->root;
-	bool leftmost = true;
+	struct tree_node *p = NULL, *n = t->root;
+	bool left = false, leftmost = true;
 
 	assert(!tree_linked(node));
-	while (*link) {
-		p = *link;
-		t->steps++;
-		if (key < p->key) {
-			link = &p->left;
-		} else {
-			link = &p->right;
-			leftmost = false;
-		}
+	while (n) {
+		p = n;
+		sched_steps++;
+		left = key < p->key;
+		n = left ? p->left : p->right;
+		leftmost &= left;
 	}
-	*node = (struct tree_node){ .parent = p, .key = key, .height = 1 };
-	*link = node;
+	*node = (struct tree_node){ .parent = p, .key = key, .linked = true };
+	if (!p)
+		t->root = node;
+	else if (left)
+		p->left = node;
+	else
+		p->right = node;
 	if (leftmost)
 		t->first = node;
-	if (t->update)
-		t->update(node);
-	rebalance(t, p, false);
+	if (t->sums) {
+		t->sums->compute(node);
+		for (n = p; n && t->sums->add(n, node); n = n->parent)
+			sched_steps++;
+	}
+	grown(t, p, left);
+}
+
+/* Take out a node that has both children: its successor takes its place. */
+static void remove_inner(struct tree *t, struct tree_node *node)
+{
+	struct tree_node *next = node->right, *from;
+
+	while (next->left) {
+		next = next->left;
+		sched_steps++;
+	}
+	from = next->parent;
+	if (from != node) {
+		replace(t, next, next->right);
+		next->right = node->right;
+		next->right->parent = next;
+	}
+	replace(t, node, next);
+	next->left = node->left;
+	next->left->parent = next;
+	next->lean = node->lean;
+	if (from != node)
+		forget(t, from, next, next);
+	compute(t, next);
+	forget(t, next->parent, NULL, node);
+	if (from != node)
+		shrunk(t, from, true);
+	else
+		shrunk(t, next, false);
 }
 
 void tree_remove(struct tree *t, struct tree_node *node)
@@ -121,42 +199,17 @@ void tree_remove(struct tree *t, struct tree_node *node)
 	assert(tree_linked(node));
 	if (t->first == node)
 		t->first = tree_next(node);
-	if (!node->left || !node->right) {
-		replace(t, node, node->left ? node->left : node->right);
-		rebalance(t, node->parent, false);
+	if (node->left && node->right) {
+		remove_inner(t, node);
 	} else {
-		struct tree_node *next = node->right, *from;
+		struct tree_node *p = node->parent;
+		bool left = p && p->left == node;
 
-		while (next->left) {
-			next = next->left;
-			t->steps++;
-		}
-		from = next->parent;
-		if (from != node) {
-			replace(t, next, next->right);
-			next->right = node->right;
-			next->right->parent = next;
-		}
-		replace(t, node, next);
-		next->left = node->left;
-		next->left->parent = next;
-		next->height = node->height;
-		if (from != node)
-			rebalance(t, from, false);
-		rebalance(t, next, true); /* it stands for other nodes now, whatever it says itself */
+		replace(t, node, node->left ? node->left : node->right);
+		forget(t, p, NULL, node);
+		shrunk(t, p, left);
 	}
-	node->parent = node->left = node->right = NULL;
-	node->height = 0;
-}
-
-void tree_touch(struct tree *t, struct tree_node *node)
-{
-	assert(t->update);
-	for (; node; node = node->parent) {
-		t->steps++;
-		if (!t->update(node))
-			return;
-	}
+	node->linked = false;
 }
 
 struct tree_node *tree_next(const struct tree_node *node)
@@ -201,7 +254,7 @@ struct tree_node *tree_lower_bound(struct tree *t, uint64_t key)
 	struct tree_node *n = t->root, *found = NULL;
 
 	while (n) {
-		t->steps++;
+		sched_steps++;
 		if (n->key >= key) {
 			found = n;
 			n = n->left;
@@ -221,13 +274,13 @@ static int check(const struct tree_node *n, const struct tree_node *parent)
 		return 0;
 	l = check(n->left, n);
 	r = check(n->right, n);
-	if (l < 0 || r < 0 || n->parent != parent || l - r > 1 || r - l > 1)
+	if (l < 0 || r < 0 || n->parent != parent || !n->linked)
+		return -1;
+	if (r - l != n->lean || n->lean < -1 || n->lean > 1)
 		return -1;
 	if ((n->left && n->left->key > n->key) || (n->right && n->right->key < n->key))
 		return -1;
-	if (n->height != 1 + (l > r ? l : r))
-		return -1;
-	return n->height;
+	return 1 + (l > r ? l : r);
 }
 
 bool tree_check(const struct tree *t)

@@ -2,9 +2,11 @@
  * An intrusive balanced tree (AVL with parent links) ordered by a 64-bit key.
  *
  * The node lives in the object it sorts, so inserting cannot fail and nothing is allocated.
- * Equal keys go to the right: among equals the tree keeps the order of insertion. An optional
- * update hook lets the owner keep a value of each subtree (the interval index keeps the largest
- * end); it is called for a node whenever its children changed and says whether the value did.
+ * Equal keys go to the right: among equals the tree keeps the order of insertion. The owner may
+ * keep a value of each subtree with it (the interval index keeps the largest end).
+ *
+ * In a large tree nearly every node that is touched comes from memory, so the functions touch few:
+ * nodes know how they lean, not how high they are, and a change goes up only as far as it matters.
  *
  * Not thread-safe: whoever owns the tree holds its lock.
  */
@@ -16,22 +18,35 @@
 #include <stdint.h>
 
 struct tree_node {
-	struct tree_node *parent, *left, *right;
+	struct tree_node *left, *right, *parent;
 	uint64_t key;
-	int height; /* 0: not in a tree; a leaf has 1 */
+	int8_t lean; /* height of the right subtree less that of the left: -1, 0, 1 */
+	bool linked; /* it is in a tree */
+};
+
+/* How the owner keeps a value of each subtree. */
+struct tree_sums {
+	/* leaf, which has no children, came somewhere below n: did n's value change? */
+	bool (*add)(struct tree_node *n, const struct tree_node *leaf);
+	/* gone left the subtree of n: can n's value have depended on it? */
+	bool (*depends)(const struct tree_node *n, const struct tree_node *gone);
+	/* Compute n's value from n itself and its children: did it change? */
+	bool (*compute)(struct tree_node *n);
 };
 
 struct tree {
 	struct tree_node *root;
-	struct tree_node *first;                /* the smallest key, cached */
-	bool (*update)(struct tree_node *node); /* may be NULL */
-	uint64_t steps;                         /* nodes visited, for the complexity tests */
+	struct tree_node *first; /* the smallest key, cached */
+	const struct tree_sums *sums;
 };
+
+/* Nodes of trees and lists that this thread has visited: for the complexity tests. */
+extern _Thread_local uint64_t sched_steps __attribute__((tls_model("initial-exec")));
 
 #define tree_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
 
-/* An empty tree; update may be NULL. */
-void tree_init(struct tree *t, bool (*update)(struct tree_node *));
+/* An empty tree; sums may be NULL. */
+void tree_init(struct tree *t, const struct tree_sums *sums);
 
 /* Insert node under its key, right of all equal keys. It must not be in a tree. O(log n). */
 void tree_insert(struct tree *t, struct tree_node *node, uint64_t key);
@@ -39,15 +54,15 @@ void tree_insert(struct tree *t, struct tree_node *node, uint64_t key);
 /* Take node out; afterwards tree_linked() is false. It must be in this tree. O(log n). */
 void tree_remove(struct tree *t, struct tree_node *node);
 
-/* Tell the tree that a value the update hook reads from node has changed. O(log n). */
-void tree_touch(struct tree *t, struct tree_node *node);
-
 /* In-order neighbours, or NULL at the end. O(1) amortised. */
 struct tree_node *tree_next(const struct tree_node *node);
 struct tree_node *tree_prev(const struct tree_node *node);
 
 /* The first node whose key is >= key, or NULL. O(log n). */
 struct tree_node *tree_lower_bound(struct tree *t, uint64_t key);
+
+/* The largest key, or NULL. O(log n). */
+struct tree_node *tree_last(const struct tree *t);
 
 /* The tree is balanced, ordered and its links and cached first agree. For tests; O(n). */
 bool tree_check(const struct tree *t);
@@ -57,9 +72,6 @@ static inline struct tree_node *tree_first(const struct tree *t)
 	return t->first;
 }
 
-/* The largest key, or NULL. O(log n). */
-struct tree_node *tree_last(const struct tree *t);
-
 static inline bool tree_empty(const struct tree *t)
 {
 	return !t->root;
@@ -67,7 +79,7 @@ static inline bool tree_empty(const struct tree *t)
 
 static inline bool tree_linked(const struct tree_node *node)
 {
-	return node->height != 0;
+	return node->linked;
 }
 
 #endif

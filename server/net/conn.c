@@ -23,7 +23,9 @@ struct request *request_new(struct conn *c)
 		loop->nfree--;
 		r = request_of(rq);
 	} else {
-		r = malloc(sizeof(*r));
+		size_t size = (sizeof(*r) + ELV_REQUEST_ALIGN - 1) / ELV_REQUEST_ALIGN;
+
+		r = aligned_alloc(ELV_REQUEST_ALIGN, size * ELV_REQUEST_ALIGN);
 		if (!r)
 			return NULL;
 	}

@@ -1,8 +1,9 @@
-"""What net-abuse.sh sends: UNIX-SOCKET HOST:PORT CONTROL-SOCKET PID"""
+"""What net-abuse.sh sends: UNIX-SOCKET HOST:PORT CONTROL-SOCKET PID [sanitized]"""
 import random, sys, threading, time
 from nbdraw import *
 
-unix, tcp, ctl, pid = sys.argv[1:]
+unix, tcp, ctl, pid = sys.argv[1:5]
+sanitized = len(sys.argv) > 5
 random.seed(5)
 control = Control(ctl)
 
@@ -50,14 +51,18 @@ def check(what):
     assert not trouble, (what, trouble)
     print('ok', what)
 
+def cut(n, reset):
+    """Says n bytes of a handshake and goes."""
+    c = Client(both[n % 2])
+    c.recv(18)
+    info = b'\0\0\0\4disk\0\1\0\3'
+    c.send((b'\0\0\0\3' + option(3) + option(99, b'what') + option(6, info) + option(7, info) * 4)[:n])
+    c.close(reset)
+
 # ---- the handshake ----
-for where in both:
-    for n in (0, 1, 3, 4, 5, 19, 20, 100):        # cut off anywhere
-        for reset in (False, True):
-            c = Client(where)
-            c.recv(18)
-            c.send((b'\0\0\0\3' + option(7, b'\0\0\0\4disk\0\0') * 4)[:n])
-            c.close(reset)
+for n in range(230):                                # cut off anywhere
+    cut(n, n & 2)
+    cut(n + 1, n & 2)
 check('handshakes cut off')
 
 for where in both:
@@ -114,12 +119,17 @@ for where in both:
 check('random bytes as requests')
 
 whole = request(WRITE, 9, 4096, data=b'w' * 70000)
-for where in both:
-    for n in (1, 27, 28, 29, 4096, 65536, 70027):   # cut off, or reset, anywhere
-        for reset in (False, True):
-            c = Client(where).go('disk')
-            c.send(whole[:n])
-            c.close(reset)
+mixed = request(READ, 1, 0, 4096) + request(WRITE, 2, 8192, data=b'mixd') + request(FLUSH, 3) + request(TRIM, 4, 0, 512)
+
+def cut_requests(n, data, reset):
+    c = Client(both[n % 2]).go('disk')
+    c.send(data[:n])
+    c.close(reset)
+
+for n in *range(len(mixed)), 4096, 65536, 70027:    # cut off, or reset, anywhere
+    for data in whole, mixed:
+        cut_requests(n, data, n & 2)
+        cut_requests(n + 1, data, n & 2)
 check('requests cut off')
 
 # Half-closed. On a Unix socket what came whole is answered; on TCP it looks like a client that was killed.
@@ -224,6 +234,28 @@ for n, where in enumerate(both):                    # said DISC and went: its wr
     assert c.closed()
     c.close()
 check('DISC, and away')
+
+for i in range(1000):                               # come and gone
+    c = Client(both[i % 2])
+    if i % 3:
+        c.go('disk')
+    c.close(i % 5 == 0)
+check('a thousand visits')
+
+# All of this does not add up.
+def memory():
+    with open(f'/proc/{pid}/status') as f:
+        return next(int(line.split()[1]) for line in f if line.startswith('VmRSS'))
+
+sizes = []
+for i in range(5):
+    for n in range(100):
+        cut(n, n & 2)
+        cut_requests(70000 - n, whole, n & 2)
+    settled()
+    sizes.append(memory())
+assert sanitized or sizes[-1] <= sizes[0] + 1024, f'{sizes} KiB of memory'
+check(f'memory: {sizes} KiB')
 
 stop.set()
 thread.join()

@@ -498,14 +498,14 @@ static bool flush(struct service *s, uint64_t until)
 	}
 	if (wait_for_stop(s, s->gone_fd, until > at_least ? until : at_least)) {
 		log_warning("told to stop again: not waiting for the flush");
-		return false;
-	}
-	if (!atomic_load(&s->flushed)) {
+	} else if (!atomic_load(&s->flushed)) {
 		log_warning("flushing was not finished within drain_timeout");
-		return false;
+	} else {
+		pthread_join(thread, NULL);
+		return true;
 	}
-	pthread_join(thread, NULL);
-	return true;
+	pthread_detach(thread); /* left behind */
+	return false;
 }
 
 static void remove_files(struct service *s)

@@ -98,7 +98,7 @@ static void make(const struct elv_policy *policy, bool rotational, unsigned n, u
 		elv_client_init(&client[i], &elevator);
 		elv_conn_open(&conn[i], &client[i]);
 	}
-	requests = aligned_alloc(ELV_REQUEST_ALIGN, n * sizeof(*requests));
+	requests = aligned_alloc(ELV_REQUEST_ALIGN, (n + 1) * sizeof(*requests));
 	for (unsigned i = 0; i < n; i++) {
 		now += 1000;
 		insert(&requests[i], clients, blocks);
@@ -161,11 +161,11 @@ static double steps(const struct elv_policy *policy, bool rotational, unsigned n
 	double per_request;
 
 	make(policy, rotational, n, clients, blocks);
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < 1000; i++)
 		turn(clients, blocks, true);
 	before = allocations;
 	sched_steps = 0;
-	while (finished < 5000)
+	while (finished < 3000)
 		finished += turn(clients, blocks, true);
 	per_request = (double)sched_steps / finished;
 	ck_assert_msg(allocations == before, "%s allocated %lu times", policy->name,
@@ -216,6 +216,7 @@ START_TEST(test_switch)
 	struct elv_params p;
 
 	make(elv_policy_find("noop"), false, 0, 1, 1);
+	free(requests);
 	requests = calloc(STREAMS * EACH, sizeof(*requests));
 	for (unsigned i = 0; i < STREAMS * EACH; i++) {
 		struct elv_request *rq = &requests[i];

@@ -161,11 +161,11 @@ static double steps(const struct elv_policy *policy, bool rotational, unsigned n
 	double per_request;
 
 	make(policy, rotational, n, clients, blocks);
-	for (int i = 0; i < 1000; i++)
+	for (int i = 0; i < 2000; i++)
 		turn(clients, blocks, true);
 	before = allocations;
 	sched_steps = 0;
-	while (finished < 3000)
+	while (finished < 5000)
 		finished += turn(clients, blocks, true);
 	per_request = (double)sched_steps / finished;
 	ck_assert_msg(allocations == before, "%s allocated %lu times", policy->name,

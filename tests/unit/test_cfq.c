@@ -106,7 +106,7 @@ START_TEST(test_shares_of_time)
 	world_go(&w, c->party);
 	world_run(&w, SEC);
 	world_mark(&w);
-	world_run(&w, 200 * SEC);
+	world_run(&w, 150 * SEC);
 	check_shares(c, &w, true);
 	world_end(&w);
 }
@@ -368,7 +368,7 @@ int main(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_loop_test(tc, test_shares, 0, 4 * N_SHARES);
 	tcase_add_loop_test(tc, test_shares_of_time, 0, 2 * N_SHARES);
-	tcase_add_loop_test(tc, test_bound, 0, 24);
+	tcase_add_loop_test(tc, test_bound, 0, 24 / SLOWNESS);
 	tcase_add_loop_test(tc, test_no_credit, 0, 2);
 	tcase_add_test(tc, test_reconnecting);
 	tcase_add_test(tc, test_weights);

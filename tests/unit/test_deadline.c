@@ -351,7 +351,7 @@ START_TEST(test_differential)
 	make(&f, m.merges);
 	f.sim->check = _i < 2; /* the whole structure at each step: slow */
 	tune_both(&f, &m, &r);
-	for (int step = 0; step < 25000; step++) {
+	for (int step = 0; step < 25000 / SLOWNESS; step++) {
 		bool write = sim_chance(&r, 50), arriving = sim_chance(&r, step / 500 % 2 ? 40 : 60);
 		uint64_t sector = sim_below(&r, SECTORS);
 

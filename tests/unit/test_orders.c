@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "sched/sim/sim.h"
+#include "tests/unit/chaos.h"
 
 enum { BLOCK = 512, MAX_CHOICES = 40, KINDS = 3 * 3 * 2 };
 
@@ -145,7 +146,7 @@ START_TEST(test_three)
 	unsigned long runs = 0;
 	unsigned kinds[3];
 
-	for (unsigned number = 0; number < KINDS * KINDS * KINDS; number += may_close ? 5 : 1) {
+	for (unsigned number = 0; number < KINDS * KINDS * KINDS; number += (may_close ? 5 : 1) * SLOWNESS) {
 		kinds_of(number, kinds, 3);
 		runs += explore(policy, 2, kinds, 3, may_close);
 	}
@@ -161,7 +162,7 @@ START_TEST(test_four)
 	unsigned long runs = 0;
 	unsigned kinds[4];
 
-	for (unsigned number = 0; number < all; number += getenv("FULL") && *getenv("FULL") ? 1 : 229) {
+	for (unsigned number = 0; number < all; number += getenv("FULL") && *getenv("FULL") ? 1 : 229 * SLOWNESS) {
 		kinds_of(number, kinds, 4);
 		runs += explore(policy, 3, kinds, 4, false);
 	}

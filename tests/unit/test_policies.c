@@ -41,7 +41,7 @@ enum { N_KINDS = sizeof(kinds) / sizeof(*kinds) };
 START_TEST(test_chaos)
 {
 	const char *policy = elv_policies[_i / N_KINDS]->name;
-	uint64_t seeds = getenv("FULL") && *getenv("FULL") ? 200 : 8;
+	uint64_t seeds = getenv("FULL") && *getenv("FULL") ? 200 : 8 / SLOWNESS;
 
 	if (chaos_only_seed()) {
 		chaos(policy, kinds[_i % N_KINDS], chaos_only_seed(), 2000);

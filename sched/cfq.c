@@ -46,7 +46,7 @@ static const uint64_t idle_interval = 200 * MS;
  * Tags are set back when virtual time gets here, far from the end of 64 bits; it begins so close that
  * every longer test sees it happen.
  */
-static const uint64_t vtime_limit = 1ULL << 62, vtime_start = (1ULL << 62) - (1ULL << 32);
+static const uint64_t vtime_limit = 1ULL << 62, vtime_start = (1ULL << 62) - (1ULL << 28);
 
 struct cfq_params {
 	uint64_t quantum;

@@ -433,12 +433,11 @@ static struct elv_io *dispatch_one(struct elevator *e, uint64_t now, uint64_t *w
 	return io;
 }
 
-/* From the elevator with the smallest tag that has one to give. */
-static struct elv_io *ask_all(struct elv_disk *d, uint64_t now, uint64_t *wake)
+/* The next io of the disk: from the elevator with the smallest tag that has one to give. */
+static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *wake)
 {
 	struct tree_node *n, *next;
 
-	d->news = false;
 	for (n = tree_first(&d->waiting); n; n = next) {
 		struct elevator *e = tree_entry(n, struct elevator, disk_node);
 		struct elv_io *io;
@@ -458,17 +457,6 @@ static struct elv_io *ask_all(struct elv_disk *d, uint64_t now, uint64_t *wake)
 		return io;
 	}
 	return NULL;
-}
-
-/* The next io of the disk. Asking may let a discard go to a policy that had been asked before. */
-static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *wake)
-{
-	struct elv_io *io;
-
-	do {
-		io = ask_all(d, now, wake);
-	} while (!io && d->news);
-	return io;
 }
 
 unsigned elv_disk_dispatch(struct elv_disk *d, uint64_t now, struct elv_ios *out, uint64_t *wake)

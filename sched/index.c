@@ -21,7 +21,7 @@ static struct elv_span *span_of(const struct tree_node *n)
 
 /*
  * What a node knows of its subtree: max_end, which is exact, and min_seq, which is a bound. That is
- * lowered at once, but raised only here and where a search comes by: requests leave by age, so that
+ * lowered at once, but raised only where a node is computed anyway: requests leave by age, so that
  * the true value would change up to the root each time.
  */
 static uint64_t oldest_below(const struct tree_node *n)
@@ -137,7 +137,6 @@ static bool conflicts(const struct query *q, const struct elv_span *s)
 static void search(struct query *q, struct tree_node *n)
 {
 	struct elv_span *s = span_of(n);
-	bool overlaps;
 
 	sched_steps++;
 	if (s->max_end <= q->start || s->min_seq >= q->before)
@@ -146,29 +145,25 @@ static void search(struct query *q, struct tree_node *n)
 		search(q, n->left);
 	if (n->key >= q->end)
 		return;
-	overlaps = s->end > q->start;
-	if (overlaps && conflicts(q, s)) {
+	if (s->end > q->start && conflicts(q, s)) {
 		q->found = s;
 		q->before = s->seq;
 	}
 	if (n->right)
 		search(q, n->right);
-	if (overlaps) /* where many do, the bounds must be good */
-		s->min_seq = oldest_below(n);
 }
 
 /* The first from the right: of equal ones, the last to come. True: look no further. */
 static bool search_last(struct query *q, struct tree_node *n)
 {
 	struct elv_span *s = span_of(n);
-	bool overlaps = n->key < q->end && s->end > q->start;
 
 	sched_steps++;
 	if (s->max_end <= q->start || s->min_seq >= q->before)
 		return false;
 	if (n->key < q->end && n->right && search_last(q, n->right))
 		return true;
-	if (overlaps) {
+	if (n->key < q->end && s->end > q->start) {
 		if (conflicts(q, s)) {
 			q->found = s;
 			return true;
@@ -176,11 +171,7 @@ static bool search_last(struct query *q, struct tree_node *n)
 		if (!q->tries--)
 			return true;
 	}
-	if (n->left && search_last(q, n->left))
-		return true;
-	if (overlaps)
-		s->min_seq = oldest_below(n);
-	return false;
+	return n->left && search_last(q, n->left);
 }
 
 static struct query query_for(struct elv_store *s, const struct elv_request *rq, uint64_t offset,

@@ -280,6 +280,30 @@ START_TEST(test_rt_share)
 }
 END_TEST
 
+/* A class that comes back has no credit for its absence. */
+START_TEST(test_class_returns)
+{
+	static const struct party party[] = {
+		{ 100, RT, 1, RANDOM(64, 0, 64 * KIB) }, { 100, BE, 1, RANDOM(64, 0, 64 * KIB) },
+	};
+	struct sim_model model = sim_model_linear();
+	struct world w;
+
+	for (unsigned first = 0; first < 2; first++) {
+		world_make(&w, "cfq", &model, 1, party, 2);
+		sim_load_start(w.client[first], &party[first].load, 1);
+		world_run(&w, 3 * SEC);
+		sim_load_start(w.client[!first], &party[!first].load, 1);
+		for (int i = 0; i < 10; i++) {
+			world_mark(&w);
+			world_run(&w, 100 * MS);
+			ck_assert_double_le(fabs(world_time_share(&w, 0) - 0.9), 0.02);
+		}
+		world_end(&w);
+	}
+}
+END_TEST
+
 /* One that wants less than that gets it at once: behind the request that is being served. */
 START_TEST(test_rt_latency)
 {
@@ -411,6 +435,7 @@ int main(void)
 	tcase_add_test(tc, test_reader_beside_writers);
 	tcase_add_test(tc, test_two_streams);
 	tcase_add_test(tc, test_rt_share);
+	tcase_add_test(tc, test_class_returns);
 	tcase_add_test(tc, test_rt_latency);
 	tcase_add_test(tc, test_idle_class);
 	tcase_add_test(tc, test_idle_class_alone);

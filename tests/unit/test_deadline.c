@@ -31,6 +31,12 @@ static void make(struct fixture *f, bool merges)
 	f->conn = sim_conn_new(sim_client_new(f->export, 1, 0, ELV_CLASS_BE));
 }
 
+/* A second connection, for those that will be gone. */
+static struct sim_conn *another(struct fixture *f)
+{
+	return sim_conn_new(f->conn->client);
+}
+
 static void end(struct fixture *f)
 {
 	sim_drain(f->sim);
@@ -199,6 +205,24 @@ START_TEST(test_merged)
 }
 END_TEST
 
+/* The sweep goes on behind a request that is gone. */
+START_TEST(test_withdrawn)
+{
+	struct sim_conn *dying;
+	struct fixture f;
+
+	make(&f, false);
+	dying = another(&f);
+	arrive(&f, "R50 R10");
+	sim_submit(dying, ELV_READ, 60 * 512, 512, 0);
+	arrive(&f, "R70");
+	expect(&f, "R50");
+	sim_close(dying);
+	expect(&f, "R70 R10");
+	end(&f);
+}
+END_TEST
+
 /* --- the naive model --- */
 
 enum { MAX_RUNS = 256, SECTORS = 400 };
@@ -346,6 +370,7 @@ START_TEST(test_differential)
 	struct sim_random r = { .state = (uint64_t)_i + 1 };
 	struct model m = { .merges = _i % 2, .next = -1 };
 	bool there[2][SECTORS] = { 0 };
+	uint64_t sectors = _i % 4 < 2 ? SECTORS : 30; /* few: merges fill holes before the sweep */
 	struct fixture f;
 
 	make(&f, m.merges);
@@ -353,7 +378,7 @@ START_TEST(test_differential)
 	tune_both(&f, &m, &r);
 	for (int step = 0; step < 25000 / SLOWNESS; step++) {
 		bool write = sim_chance(&r, 50), arriving = sim_chance(&r, step / 500 % 2 ? 40 : 60);
-		uint64_t sector = sim_below(&r, SECTORS);
+		uint64_t sector = sim_below(&r, sectors);
 
 		f.sim->now += sim_below(&r, 3 * MS);
 		if (sim_chance(&r, 1))
@@ -461,6 +486,7 @@ int main(void)
 	tcase_add_test(tc, test_starved);
 	tcase_add_test(tc, test_expiry);
 	tcase_add_test(tc, test_merged);
+	tcase_add_test(tc, test_withdrawn);
 	tcase_add_loop_test(tc, test_differential, 0, 12);
 	tcase_add_loop_test(tc, test_bounds, 0, 9);
 	suite_add_tcase(s, tc);

@@ -410,6 +410,27 @@ START_TEST(test_blocker_goes)
 }
 END_TEST
 
+/* So does one that had to wait outside the policy itself. */
+START_TEST(test_held_blocker_goes)
+{
+	make_with(&(struct sim_setup){ .policy = "cfq", .depth = 1 });
+	elv_client_set_params(&client[0]->c, &(struct elv_client_params){ 100, ELV_CLASS_IDLE }, 0);
+	submit(0, ELV_WRITE, 10, 2);
+	dispatches("W10+2");
+	submit(0, ELV_WRITE, 11, 2); /* waits for what is in flight */
+	submit(1, ELV_WRITE, 12, 1); /* waits for that */
+	submit(1, ELV_READ, 50, 1);
+	submit(1, ELV_READ, 60, 1);
+	completes();
+	dispatches("R50+1");
+	completes();
+	dispatches("W11+2"); /* not its turn for 200 ms: the other's */
+	completes();
+	dispatches("W12+1");
+	end();
+}
+END_TEST
+
 /* --- discards --- */
 
 START_TEST(test_discards)
@@ -861,6 +882,7 @@ int main(void)
 	tcase_add_test(tc, test_order);
 	tcase_add_test(tc, test_order_rounded);
 	tcase_add_test(tc, test_blocker_goes);
+	tcase_add_test(tc, test_held_blocker_goes);
 	tcase_add_test(tc, test_discards);
 	tcase_add_test(tc, test_discards_merge);
 	tcase_add_test(tc, test_sync);

@@ -3,18 +3,22 @@
  *
  * Each client has a tag: the virtual time up to which it has been served. The one with the smallest
  * tag goes next, and its tag grows by cost / weight (Goyal, Vin, Cheng: Start-time Fair Queueing,
- * 1996; with several requests in flight: Jin, Chase, Kaur 2004). Virtual time is the smallest tag
- * of those who wait; a client that comes back starts there at the earliest, so idleness earns nothing.
- * The cost is what the linear model says, or, where the disk rotates, the time the disk took.
+ * 1996). Virtual time is the smallest tag of all that wait or are in flight (Min-SFQ(D) of Jin,
+ * Chase, Kaur 2004); a client that comes back starts there at the earliest, so idleness earns
+ * nothing. The cost is what the linear model says, or, where the disk rotates, the time it took.
  *
  * From CFQ (Linux 4.19 block/cfq-iosched.c) come the turns, the idling and the classes:
- *  - a turn is up to `quantum` requests of one client in a row, so that a disk with a head does not
- *    seek for every request. Turns of writes end as soon as a reader that is behind wants the disk;
+ *  - a turn is up to `quantum` requests of one client in a row. On a rotating disk, if its requests
+ *    lie close together, it lasts slice_sync or slice_async instead, so that the disk does not seek
+ *    all the time. Turns of writes end as soon as a reader that is behind wants the disk, and so do
+ *    all turns where nothing rotates;
  *  - on a rotating disk, when a client's turn is not over but it has nothing queued, the disk waits
  *    for its next request, up to slice_idle: if the client is behind its share, because it would
- *    lose the share otherwise; else only if its requests lie close together, because a seek away and
- *    back would cost more. Not if it usually thinks for longer than that. The waiting is charged;
- *  - within a client, sync (what somebody waits for) and async requests are two queues, served 5 : 2;
+ *    lose the share otherwise; else only if its requests lie close together, because a seek away
+ *    and back would cost more. Not if it usually thinks for longer than that. The waiting is
+ *    charged;
+ *  - within a client, sync requests (somebody waits for them) and async ones are two queues, which
+ *    are served 5 : 2;
  *  - class rt goes first, but while class be wants the disk too it gets no more than 9 : 1, request
  *    by request, so 90 % of any second; class idle goes when nobody else wants to, and one request
  *    every 200 ms in any case.
@@ -43,8 +47,8 @@ enum {
 static const uint64_t idle_interval = 200 * MS;
 
 /*
- * Tags are set back when virtual time gets here, far from the end of 64 bits; it begins so close that
- * every longer test sees it happen.
+ * Tags are set back when virtual time gets here, far from the end of 64 bits; it begins so close
+ * that every longer test sees it happen.
  */
 static const uint64_t vtime_limit = 1ULL << 62, vtime_start = (1ULL << 62) - (1ULL << 28);
 
@@ -270,9 +274,9 @@ static enum elv_class class_of(const struct elv_io *io)
 }
 
 /*
- * Virtual time is the smallest tag of all that wait or are in flight (Min-SFQ(D)). With the waiting
- * alone, a reader that asks for one block after the other would lose to those who fill the disk's
- * queue what it had coming, each time it comes back.
+ * Virtual time: the smallest tag of all that wait or are in flight. With the waiting alone, a
+ * reader that asks for one block after the other would lose to those who fill the disk's queue what
+ * it had coming, each time it comes back.
  */
 static void tick(struct cfq *q, enum elv_class io_class)
 {
@@ -300,7 +304,9 @@ static void note_in_flight(struct cfq *q, struct elv_io *io, enum elv_class io_c
 	tick(q, io_class);
 }
 
-/* Set back all tags of a class by its virtual time; their order stays. O(clients), once in weeks. */
+/*
+ * Set back all tags of a class by its virtual time; their order stays. O(clients), once in weeks.
+ */
 static void set_back(struct elevator *e, enum elv_class io_class)
 {
 	struct cfq *q = e->queue;
@@ -480,7 +486,7 @@ static struct elv_request *pick_request(struct elevator *e, struct cfq_client *c
 		return oldest;
 	expire = k == s ? q->params->fifo_expire_sync : q->params->fifo_expire_async;
 	if (!q->fifo_checked && now - oldest->run_arrival >= expire) {
-		q->fifo_checked = true; /* once a turn: else a full queue makes it first come first served */
+		q->fifo_checked = true; /* once a turn, or all of a full queue would go by age */
 		return oldest;
 	}
 	return nearest(q, k);
@@ -513,8 +519,9 @@ static bool is_behind(const struct cfq *q, const struct cfq_client *cc)
 static bool worth_waiting(const struct elevator *e, const struct cfq *q, struct cfq_client *cc,
 			  uint64_t now)
 {
-	if (cc->queued || !measured(e) || !q->params->slice_idle || cc->io_class == ELV_CLASS_IDLE ||
-	    !owner(cc)->conns || q->turn_kind != SYNC || cc->think > q->params->slice_idle)
+	if (cc->queued || !measured(e) || !q->params->slice_idle ||
+	    cc->io_class == ELV_CLASS_IDLE || !owner(cc)->conns || q->turn_kind != SYNC ||
+	    cc->think > q->params->slice_idle)
 		return false;
 	if (!is_behind(q, cc) && (is_seeky(q) || turn_is_over(e, q, now)))
 		return false;
@@ -580,7 +587,9 @@ static void begin_turn(struct cfq *q, struct cfq_client *cc, uint64_t now)
 	q->fifo_checked = false;
 }
 
-/* The client whose turn it is. NULL: the disk waits for it, until *at or a completion (ELV_NEVER). */
+/*
+ * The client whose turn it is. NULL: the disk waits for it, until *at or a completion (ELV_NEVER).
+ */
 static struct cfq_client *choose_client(struct elevator *e, enum elv_class io_class, uint64_t now,
 					uint64_t *at)
 {
@@ -670,7 +679,10 @@ static void cfq_completed(struct elevator *e, struct elv_io *io, uint64_t now)
 		cc->last_sync_done = now;
 	}
 	if (measured(e)) {
-		/* With several in flight the disk's time is cut at each completion, not counted twice. */
+		/*
+		 * With several in flight the disk's time is cut at each completion, not counted
+		 * twice.
+		 */
 		uint64_t from = io->dispatched > q->last_completion ? io->dispatched
 								     : q->last_completion;
 		uint64_t cost = elv_cost_of_time(now - from);

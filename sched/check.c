@@ -14,7 +14,7 @@ static const char *check_run(struct elevator *e, struct elv_request *head)
 	unsigned n = 0;
 
 	if (head->sliced)
-		return TAILQ_EMPTY(&head->rest) ? "a sliced request without a rest is queued" : NULL;
+		return TAILQ_EMPTY(&head->rest) ? "a request is queued with nothing left" : NULL;
 	TAILQ_FOREACH(rq, &head->parts, part_link) {
 		if (rq->head != head || rq->state != ELV_QUEUED)
 			return "a part does not know its run";

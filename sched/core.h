@@ -11,7 +11,9 @@
 
 void elv_index_init(struct elv_store *s);
 
-/* Put the part [offset, offset + length) of rq, rounded out to the store's block, into the index. */
+/*
+ * Put the part [offset, offset + length) of rq, rounded out to the store's block, into the index.
+ */
 void elv_index_add(struct elv_store *s, struct elv_span *span, struct elv_request *rq,
 		   uint64_t offset, uint64_t length, bool in_flight);
 void elv_index_remove(struct elv_store *s, struct elv_span *span);
@@ -26,8 +28,8 @@ struct elv_span *elv_index_blocker(struct elv_store *s, const struct elv_request
 				   const struct elv_request *except);
 
 /*
- * Some request that arrived before rq and must run before it; of several at one place, the last. And
- * such a one of rq's own client, both modifying; it is not looked for among too many others.
+ * Some request that arrived before rq and must run before it; of several at one place, the last.
+ * And such a one of rq's own client, both modifying; it is not looked for among too many others.
  */
 struct elv_span *elv_index_last_blocker(struct elv_store *s, const struct elv_request *rq);
 struct elv_span *elv_index_last_alike(struct elv_store *s, const struct elv_request *rq);

@@ -14,7 +14,7 @@
 
 enum {
 	ELV_COST_FIXED = 32,        /* units for each io */
-	ELV_COST_DISCARD_SHIFT = 6, /* TRIM and ZERO: a unit stands for this many sectors, as a shift */
+	ELV_COST_DISCARD_SHIFT = 6, /* TRIM and ZERO: a unit is so many sectors, as a shift */
 };
 
 /* Units for an io of `bytes`. Never 0. */

@@ -252,8 +252,8 @@ static const struct tunable deadline_rows[] = {
 	  .offset = offsetof(struct deadline_params, fifo_batch),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
 	  .help = "requests in a batch: large for throughput, small for latency",
-	  .paragraph = "On a rotating disk this is the knob that matters: a reader beside a streaming "
-		       "writer waits about this many writes for each read." },
+	  .paragraph = "On a rotating disk this is the knob that matters: a reader beside a "
+		       "streaming writer waits about this many writes for each read." },
 	{ .name = "front_merges", .kind = TUNABLE_BOOL, .max = 1, .dflt = 1,
 	  .offset = offsetof(struct deadline_params, front_merges),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,

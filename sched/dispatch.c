@@ -518,7 +518,7 @@ static void part_done(struct elv_request *rq, struct elv_io *io, int error, uint
 			elv_sync_dirty(e->store, elv_client_of(rq));
 	}
 	if (TAILQ_EMPTY(&rq->rest) && !rq->in_flight)
-		elv_data_done(rq, now, done); /* releases the waiters, unless it has to sync first */
+		elv_data_done(rq, now, done); /* releases the waiters, unless it must sync first */
 	if (rq->state != ELV_IDLE)
 		elv_release_waiters(rq, now);
 }
@@ -547,7 +547,9 @@ static void again(struct elv_io *io, const struct elv_request *rq, struct range 
 	TAILQ_INSERT_TAIL(&io->elv->disk->ready, io, link);
 }
 
-/* What io is about now, if it is about one request only: a slice, a part that is tried alone, ... */
+/*
+ * What io is about now, if it is about one request only: a slice, a part that is tried alone, ...
+ */
 static struct elv_request *sole(struct elv_io *io)
 {
 	if (io->slice_of)
@@ -600,7 +602,7 @@ void elv_complete(struct elv_io *io, uint64_t now, struct elv_requests *done)
 		return;
 	}
 	if (partial && io->result > 0) { /* the rest of it; a result of 0 would go on for ever */
-		io->flags &= ~(unsigned)ELV_FUA; /* of what it did nobody knows whether it is stable */
+		io->flags &= ~(unsigned)ELV_FUA; /* is what it did stable? nobody knows */
 		again(io, rq, (struct range){ io->offset + (uint64_t)io->result,
 					      io->offset + io->length });
 		return;
@@ -613,7 +615,8 @@ void elv_complete(struct elv_io *io, uint64_t now, struct elv_requests *done)
 		part_done(rq, io, error, now, done);
 		if (next) {
 			io->alone = next;
-			again(io, next, (struct range){ next->offset, next->offset + next->length });
+			again(io, next,
+			      (struct range){ next->offset, next->offset + next->length });
 			return;
 		}
 		retire(io, now);

@@ -145,8 +145,8 @@ static bool are_alike(const struct elv_request *a, const struct elv_request *b)
 /*
  * One that has to wait goes to the policy all the same, if what it waits for is there: when the
  * policy picks it, the other one goes in its place. But behind one of its own client's it stays
- * outside: it could not change the choice, and of thousands that write to one block, as many as there
- * are clients are enough to look at each time one of them is done.
+ * outside: it could not change the choice, and of thousands that write to one block, as many as
+ * there are clients are enough to look at each time one of them is done.
  */
 static bool admit_one(struct elv_request *rq, uint64_t now)
 {
@@ -193,7 +193,9 @@ static void take_waiters(struct elv_request *rq, bool done, struct elv_requests 
 	}
 }
 
-/* Those that wait for one that goes to its policy may be offered too: then it goes in their place. */
+/*
+ * Those that wait for one that goes to its policy may be offered too: then it goes in their place.
+ */
 static void admit_all(struct elv_requests *todo, uint64_t now)
 {
 	struct elv_request *rq;
@@ -245,7 +247,8 @@ void elv_offer_discards(struct elv_store *s, uint64_t now)
 		struct elv_request *rq, *last = NULL;
 
 		next = TAILQ_NEXT(c, discard_link);
-		while ((rq = TAILQ_FIRST(&c->discards)) && (!c->discards_queued || goes_on(last, rq))) {
+		while ((rq = TAILQ_FIRST(&c->discards)) &&
+		       (!c->discards_queued || goes_on(last, rq))) {
 			elv_unhold(rq);
 			elv_admit(c->elv, rq, now);
 			last = rq;

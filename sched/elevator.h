@@ -13,8 +13,8 @@
  * depth: Jin, Chase, Kaur 2004).
  *
  * Nothing here locks, sleeps, reads a clock or does I/O. Every call on any object of one disk must
- * be made under that disk's one lock; `now` is a monotonic time in ns that never goes back from call
- * to call. Memory is allocated by elevator_init, elv_switch and elv_set_params only.
+ * be made under that disk's one lock; `now` is a monotonic time in ns that never goes back from
+ * call to call. Memory is allocated by elevator_init, elv_switch and elv_set_params only.
  *
  * What it promises, whatever the policy (design: the elevator library):
  *  - two modifying requests that overlap run in arrival order, whoever sent them; a read and a
@@ -86,7 +86,7 @@ struct elevator {
 	struct elv_store *store;
 	const struct elv_policy *policy;
 	void *queue;                            /* the policy's data */
-	void *policy_params[ELV_MAX_POLICIES];  /* settings of all policies; they survive a switch */
+	void *policy_params[ELV_MAX_POLICIES];  /* of all policies; they survive a switch */
 	struct elv_params params;
 	unsigned depth;                         /* queue_depth, resolved */
 	bool rotational;

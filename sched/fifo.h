@@ -10,9 +10,9 @@
 typedef bool fifo_together(const struct elv_request *a, const struct elv_request *b);
 
 /*
- * The run of a list that rq goes before; there is one. Sought from both ends, and among all requests
- * from rq on to older ones, whichever leads there first: an old request comes back to the middle of
- * a list of thousands when what it had to wait for is done.
+ * The run of a list that rq goes before; there is one. Sought from both ends, and among all
+ * requests from rq on to older ones, whichever leads there first: an old request comes back to the
+ * middle of a list of thousands when what it had to wait for is done.
  */
 static inline struct elv_request *fifo_successor(struct elv_requests *fifo,
 						 struct elv_request *rq, fifo_together *together)

@@ -2,9 +2,9 @@
  * The overlap index of a store: which requests must wait for which.
  *
  * Two interval trees, ordered by start and augmented with the largest end and the oldest arrival
- * below each node: one for READ and CACHE, one for all that modifies. A read asks only the second, so a
- * thousand clients that read the same hot block do not see each other. All ranges are rounded out
- * to the store's block, because the store may have to read, change and write back a whole one.
+ * below each node: one for READ and CACHE, one for all that modifies. A read asks only the second,
+ * so a thousand clients that read the same hot block do not see each other. All ranges are rounded
+ * out to the store's block, because the store may have to read, change and write back a whole one.
  *
  *   conflict(older, younger) = both modify
  *                           or one reads, one modifies, and both are of one identity

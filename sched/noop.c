@@ -87,7 +87,7 @@ static const char *noop_check(struct elevator *e)
 {
 	struct noop *n = e->queue;
 
-	return fifo_check(&n->fifo) != (long)e->in_policy ? "noop: the list is not the queue" : NULL;
+	return fifo_check(&n->fifo) == (long)e->in_policy ? NULL : "noop: not the queue";
 }
 
 static const struct tunable noop_rows[] = { { .name = NULL } };

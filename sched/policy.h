@@ -2,12 +2,13 @@
  * Policies: the decision which request goes next, and nothing else.
  *
  * A policy is one const struct elv_policy, in one file, with one line in the table of
- * sched/policies.c; tests/unit/test_policies.c then runs over it by itself. It sees *runs*: the head request
- * stands for all requests merged with it (run_length, run_seq, run_arrival). It may use the head's
- * fifo_link, sort and area, and the client's area, until dispatch, remove or merged takes the run
- * away. It never calls back into the elevator, never allocates but in init_queue, and gets the time
- * as a parameter. Overlap order, slicing, budgets, ageing and errors are the core's affair: a policy
- * that picks a request which cannot go gets it back by requeue, or later by insert.
+ * sched/policies.c; tests/unit/test_policies.c then runs over it by itself. It sees *runs*: the
+ * head request stands for all requests merged with it (run_length, run_seq, run_arrival). It may
+ * use the head's fifo_link, sort and area, and the client's area, until dispatch, remove or merged
+ * takes the run away. It never calls back into the elevator, never allocates but in init_queue, and
+ * gets the time as a parameter. Overlap order, slicing, budgets, ageing and errors are the core's
+ * affair: a policy that picks a request which cannot go gets it back by requeue, or later by
+ * insert.
  *
  * All functions are called under the disk's lock, through the core's wrappers, which count and
  * assert. Required: all that are not marked optional.
@@ -71,12 +72,14 @@ struct elv_policy {
 			  const struct elv_request *rq);
 
 	/*
-	 * head's run grew: start, length, run_seq or run_arrival may have changed. If absorbed is not
-	 * NULL, that run was swallowed: take it out, head inherits its place if that is better.
+	 * head's run grew: start, length, run_seq or run_arrival may have changed. If absorbed is
+	 * not NULL, that run was swallowed: take it out, head inherits its place if that is better.
 	 */
 	void (*merged)(struct elevator *e, struct elv_request *head, struct elv_request *absorbed);
 
-	/* A run that dispatch gave comes back, or the rest of a sliced one: it is next of its kind. */
+	/*
+	 * A run that dispatch gave comes back, or the rest of a sliced one: it is next of its kind.
+	 */
 	void (*requeue)(struct elevator *e, struct elv_request *rq, uint64_t now);
 
 	/* Take a run out that was not dispatched: withdrawn, promoted or moved. */
@@ -85,7 +88,9 @@ struct elv_policy {
 	/* Optional. An io was formed, by the policy's choice or past it: io->client, io->cost. */
 	void (*dispatched)(struct elevator *e, struct elv_io *io, uint64_t now);
 
-	/* Optional. It finished; io->dispatched tells since when. Not for ios of before a switch. */
+	/*
+	 * Optional. It finished; io->dispatched tells since when. Not for ios of before a switch.
+	 */
 	void (*completed)(struct elevator *e, struct elv_io *io, uint64_t now);
 
 	/* Optional. The disk worked ns for this client besides its ios: a sync. */

@@ -161,7 +161,7 @@ struct elv_io {
 	/* Set by the elevator, read by the store. */
 	struct elv_store *store;
 	enum elv_op op;          /* FLUSH: make everything that was completed durable */
-	unsigned flags;          /* ELV_FUA only on a WRITE that the store must make durable itself */
+	unsigned flags;          /* ELV_FUA only on a WRITE that the store makes durable itself */
 	uint64_t offset, length; /* bytes */
 	struct iovec *iov;       /* READ, WRITE: niov pieces that add up to length */
 	unsigned niov;
@@ -232,7 +232,7 @@ struct elv_stats {
 /* An identity's account at one elevator: one share, however many connections. */
 struct elv_client {
 	/* Set by the caller before elv_client_init. */
-	uint64_t identity; /* equal for equal identities at all exports of a server, else different */
+	uint64_t identity; /* equal for equal identities at all exports of a server, only */
 	struct elv_client_params params; /* change them through elv_client_set_params */
 
 	/* Readable under the disk's lock. */

@@ -11,16 +11,16 @@ const struct tunable elv_rows[] = {
 	  .offset = offsetof(struct elv_params, queue_depth),
 	  .scope = SCOPE_EXPORT, .when = WHEN_RUNTIME,
 	  .help = "most ios that this export has in flight at its disk",
-	  .paragraph = "What the disk has accepted can no longer be reordered, so a small depth keeps "
-		       "control and a large one keeps the disk busy. By default 1 on the emulated "
-		       "disk, 4 on a rotating one and 32 elsewhere. Exports of one disk share the "
-		       "largest of their depths." },
+	  .paragraph = "What the disk has accepted can no longer be reordered, so a small depth "
+		       "keeps control and a large one keeps the disk busy. By default 1 on the "
+		       "emulated disk, 4 on a rotating one and 32 elsewhere. Exports of one disk "
+		       "share the largest of their depths." },
 	{ .name = "nr_requests", .kind = TUNABLE_UINT, .min = 4, .max = 65536, .dflt = 128,
 	  .offset = offsetof(struct elv_params, nr_requests),
 	  .scope = SCOPE_EXPORT, .when = WHEN_RUNTIME,
 	  .help = "most queued requests of a client in each direction",
-	  .paragraph = "A client that reaches it is not read from until some are finished; others are "
-		       "not affected. Everything but reads counts as a write." },
+	  .paragraph = "A client that reaches it is not read from until some are finished; others "
+		       "are not affected. Everything but reads counts as a write." },
 	{ .name = "max_sectors_kb", .kind = TUNABLE_SIZE, .unit = UNIT_KIB, .min = 4, .max = 32768,
 	  .dflt = 1280, .offset = offsetof(struct elv_params, max_sectors_kb),
 	  .scope = SCOPE_EXPORT, .when = WHEN_RUNTIME,

@@ -127,8 +127,8 @@ void tunable_value_free(struct tunable_value *v);
 int tunable_print(const struct tunable *t, uint64_t num, char *buf, size_t len);
 
 /*
- * What is allowed: "0..2147483647 ms", "auto, 0..100", "noop, deadline, cfq", "0, 1, yes, no, on, off".
- * Returns the length like snprintf.
+ * What is allowed: "0..2147483647 ms", "auto, 0..100", "noop, deadline, cfq", "0, 1, yes, no, on,
+ * off". Returns the length like snprintf.
  */
 int tunable_allowed(const struct tunable *t, char *buf, size_t len);
 

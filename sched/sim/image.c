@@ -201,6 +201,15 @@ static void check_modified(struct sim *sim, struct sim_image *img, const struct 
 	}
 }
 
+static void check_flush(struct sim *sim, struct sim_image *img, const struct sim_request *r)
+{
+	for (uint64_t i = 0; i < img->size; i++)
+		if (img->stable[i] < r->floor[i])
+			sim_wrong(sim, "flush %llu was answered, but %llu is not durable at %llu",
+				  (unsigned long long)r->serial,
+				  (unsigned long long)r->floor[i] >> 1, (unsigned long long)i);
+}
+
 void sim_image_reply(struct sim_store *s, struct sim_request *r)
 {
 	struct sim_image *img = s->image;
@@ -213,11 +222,7 @@ void sim_image_reply(struct sim_store *s, struct sim_request *r)
 	else if (elv_modifies(r->op))
 		check_modified(sim, img, r);
 	else if (r->op == ELV_FLUSH)
-		for (uint64_t i = 0; i < img->size; i++)
-			if (img->stable[i] < r->floor[i])
-				sim_wrong(sim, "flush %llu was answered, but %llu is not durable at %llu",
-					  (unsigned long long)r->serial,
-					  (unsigned long long)r->floor[i] >> 1, (unsigned long long)i);
+		check_flush(sim, img, r);
 }
 
 void sim_image_check(struct sim *sim, struct sim_store *s)

@@ -29,13 +29,17 @@ struct sim_model {
 /* Every io takes `ns`; one at a time. */
 struct sim_model sim_model_constant(uint64_t ns);
 
-/* One at a time, in time proportional to the cost model of sched/cost.h: a unit is a microsecond. */
+/*
+ * One at a time, in time proportional to the cost model of sched/cost.h: a unit is a microsecond.
+ */
 struct sim_model sim_model_linear(void);
 
 /* Reads take read_ns, all else write_ns, and 2 us a page more; `lanes` of them at one time. */
 struct sim_model sim_model_ssd(unsigned lanes, uint64_t read_ns, uint64_t write_ns);
 
-/* The 7200 rpm disk of sched/sim/hdd.h with this capacity. TRIM and ZERO cost it the overhead only. */
+/*
+ * The 7200 rpm disk of sched/sim/hdd.h with this capacity. TRIM and ZERO cost it the overhead only.
+ */
 struct sim_model sim_model_hdd(uint64_t size);
 
 /* The io is submitted now: when is it done? (An io of a store's sync: elv is NULL.) */

@@ -150,7 +150,7 @@ static void check_iov(struct sim_flight *f)
 		}
 	}
 	if (at != end || i != io->niov || in)
-		sim_wrong(f->disk->sim, "io at %llu: its memory does not cover it", ull(io->offset));
+		sim_wrong(f->disk->sim, "io at %llu: memory for something else", ull(io->offset));
 }
 
 /* The pieces touch, are of one kind, and the io is exactly their union. */
@@ -171,7 +171,8 @@ static void check_union(struct sim_flight *f)
 		if (p->offset != at || p->offset < r->offset ||
 		    p->offset + p->length > r->offset + r->length)
 			sim_wrong(sim, "the pieces of an io at %llu do not touch", ull(io->offset));
-		if (f->export->e.policy->per_client && r->conn->client != f->pieces[0].r->conn->client)
+		if (f->export->e.policy->per_client &&
+		    r->conn->client != f->pieces[0].r->conn->client)
 			sim_wrong(sim, "an io of two clients under a policy that knows clients");
 		at += p->length;
 	}
@@ -197,7 +198,8 @@ static void take_piece(struct sim_flight *f, const struct sim_piece *p)
 	if (!follows_blocks(s))
 		return;
 	check_order(f, p);
-	for (uint64_t b = blocks_first(s, p->offset); b < blocks_end(s, p->offset, p->length); b++) {
+	for (uint64_t b = blocks_first(s, p->offset);
+	     b < blocks_end(s, p->offset, p->length); b++) {
 		uint64_t i = b - blocks_first(s, r->offset);
 
 		if (bit(r->out, i))
@@ -536,10 +538,11 @@ static void check_clients(struct sim *sim)
 					  conn->pending, conn->c.unfinished);
 		}
 		if (c->c.queued + c->c.in_flight != c->pending || c->c.conns != open)
-			sim_wrong(sim, "%u unfinished requests, a client counts %u and %u", c->pending,
-				  c->c.queued, c->c.in_flight);
+			sim_wrong(sim, "%u unfinished requests, a client counts %u and %u",
+				  c->pending, c->c.queued, c->c.in_flight);
 		if (c->c.owed_error != c->owed)
-			sim_wrong(sim, "a client is owed error %d, not %d", c->owed, c->c.owed_error);
+			sim_wrong(sim, "a client is owed error %d, not %d", c->owed,
+				  c->c.owed_error);
 	}
 }
 

@@ -377,7 +377,7 @@ static void execute(struct sim_store *s, struct sim_flight *f)
 	if (!s->image)
 		return;
 	if (f->result < 0)
-		n = sim_below(&s->disk->sim->random, n + 1); /* whatever was done before it failed */
+		n = sim_below(&s->disk->sim->random, n + 1); /* done before it failed */
 	else if (f->io->op == ELV_READ || f->io->op == ELV_WRITE)
 		n = (uint64_t)f->result;
 	sim_image_execute(s, f, n);

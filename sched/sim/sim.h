@@ -1,21 +1,22 @@
 /*
  * The virtual-time harness: the elevators of production among simulated clients and disks.
  *
- *   sim_client ── sim_conn ── sim_request ──> sim_export (struct elevator) ──> sim_store ──> sim_disk
- *        ^                                                                        image       model
- *        └──────────────────────────── replies ──────────────────────────────────────────────┘
+ *   sim_client ── sim_conn ── sim_request ──> sim_export (elevator) ──> sim_store ──> sim_disk
+ *        ^                                                                 image       model
+ *        └─────────────────────────── replies ───────────────────────────────────────┘
  *
- * There are two ways to use it. By steps: the caller says what happens next (sim_submit, sim_dispatch,
- * sim_complete, sim_close, ...) and moves sim->now itself; so tests explore orders that no real disk
- * would produce. By events: clients have loads (sim_client_load), disks have models, and sim_run lets
- * virtual time pass. Both use the same objects and the same checks.
+ * There are two ways to use it. By steps: the caller says what happens next (sim_submit,
+ * sim_dispatch, sim_complete, sim_close, ...) and moves sim->now itself; so tests explore orders
+ * that no real disk would produce. By events: clients have loads (sim_client_load), disks have
+ * models, and sim_run lets virtual time pass. Both use the same objects and the same checks.
  *
- * Everything an elevator does is checked on the way (sched/sim/oracle.c) against naive rules that know
- * nothing of its structures; the first violation is described in sim->wrong and is there to stay.
- * The same seed and calls give the same run, bit for bit: sim->trace is a hash of all that happened.
+ * Everything an elevator does is checked on the way (sched/sim/oracle.c) against naive rules that
+ * know nothing of its structures; the first violation is described in sim->wrong and is there to
+ * stay. The same seed and calls give the same run, bit for bit: sim->trace is a hash of all that
+ * happened.
  *
- * One thread. Memory is allocated as needed; running out of it aborts. Times are ns of virtual time,
- * sizes and positions bytes.
+ * One thread. Memory is allocated as needed; running out of it aborts. Times are ns of virtual
+ * time, sizes and positions bytes.
  */
 #ifndef SCHED_SIM_SIM_H
 #define SCHED_SIM_SIM_H
@@ -148,7 +149,7 @@ struct sim_client {
 	struct sim_export *export;
 	TAILQ_HEAD(, sim_conn) conns;
 	unsigned pending;
-	bool dirty_before, dirty_since; /* modified before / since the last sync began, not yet synced */
+	bool dirty_before, dirty_since; /* has unsynced writes from before / since the last sync */
 	int owed;                       /* an error that one of its next FLUSH or FUA must report */
 
 	/* What it got. */
@@ -194,7 +195,9 @@ struct sim {
 
 struct sim *sim_new(uint64_t seed);
 
-/* Ends connections and clients, which must have nothing unfinished (see sim_drain). NULL is fine. */
+/*
+ * Ends connections and clients, which must have nothing unfinished (see sim_drain). NULL is fine.
+ */
 void sim_free(struct sim *sim);
 
 /* model is copied; it is used by sim_run only. */

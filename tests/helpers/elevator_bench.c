@@ -102,8 +102,8 @@ static void run(const struct elv_policy *policy, unsigned queued, unsigned n)
 	sched_steps = 0;
 	finished = work(REQUESTS, n, true);
 	ns = (cpu_ns() - began) / (double)finished;
-	printf("%-9s %6u queued %4u clients %8.0f ns a request, %5.1f steps\n", policy->name, queued, n,
-	       ns, (double)sched_steps / (double)finished);
+	printf("%-9s %6u queued %4u clients %8.0f ns a request, %5.1f steps\n", policy->name,
+	       queued, n, ns, (double)sched_steps / (double)finished);
 	work(queued, n, false);
 	for (unsigned i = 0; i < n; i++) {
 		struct elv_requests none;

@@ -82,7 +82,7 @@ static void make_world(struct world *w, const char *policy, unsigned kinds, uint
 {
 	struct sim_model model = sim_model_constant(1);
 
-	*w = (struct world){ .sim = sim_new(seed), .dice = { .state = seed * 77 + 1 }, .kinds = kinds };
+	*w = (struct world){ .sim = sim_new(seed), .dice = { seed * 77 + 1 }, .kinds = kinds };
 	w->sim->check = w->sim->early = true;
 	w->size = kinds & CHAOS_SMALL && chance(w, 50) ? 4 * BLOCK : 32 << 10;
 	w->disk = sim_disk_new(w->sim, &model);
@@ -95,7 +95,8 @@ static void make_world(struct world *w, const char *policy, unsigned kinds, uint
 	for (unsigned i = 0; i < w->nexports; i++)
 		for (unsigned n = 2 + (unsigned)below(w, 2); n && w->nclients < MAX_CLIENTS; n--)
 			w->clients[w->nclients++] =
-				sim_client_new(w->exports[i], 1 + n, 1 + below(w, 1000), some_class(w));
+				sim_client_new(w->exports[i], 1 + n, 1 + below(w, 1000),
+					       some_class(w));
 	for (unsigned i = 0; i < w->nclients; i++)
 		for (unsigned n = 1 + (unsigned)below(w, MAX_CONNS); n; n--)
 			w->conns[w->nconns++] = sim_conn_new(w->clients[i]);
@@ -211,7 +212,8 @@ static void tune_policy(struct world *w, struct sim_export *x)
 	unit = tunable_unit_factor(row->unit);
 	max = row->max > 100 ? row->min + 100 : row->max;
 	sim_tune(x, p->name, row->name,
-		 chance(w, 50) ? tunable_default(row) : unit * (row->min + below(w, max - row->min + 1)));
+		 chance(w, 50) ? tunable_default(row)
+			       : unit * (row->min + below(w, max - row->min + 1)));
 }
 
 static void tune(struct world *w)
@@ -290,8 +292,8 @@ uint64_t chaos(const char *policy, unsigned kinds, uint64_t seed, unsigned steps
 			make_faults(&w);
 		one_step(&w);
 		if (w.sim->wrong[0]) {
-			snprintf(what, sizeof(what), "chaos %s kinds %u step %u (now %s)", policy, kinds,
-				 i, w.exports[0]->e.policy->name);
+			snprintf(what, sizeof(what), "chaos %s kinds %u step %u (now %s)", policy,
+				 kinds, i, w.exports[0]->e.policy->name);
 			all_well(w.sim, what, seed);
 		}
 	}

@@ -1,6 +1,6 @@
 /*
- * Chaos: random requests, completions, faults, disconnects, switches and settings on a small world, in
- * orders that no real disk would produce, with all checks of the harness after every step.
+ * Chaos: random requests, completions, faults, disconnects, switches and settings on a small world,
+ * in orders that no real disk would produce, with all checks of the harness after every step.
  */
 #ifndef TESTS_UNIT_CHAOS_H
 #define TESTS_UNIT_CHAOS_H

@@ -26,7 +26,8 @@
 
 static void near(const char *what, double got, double want, double tolerance)
 {
-	ck_assert_msg(fabs(got / want - 1) <= tolerance, "%s: %.5f instead of %.5f", what, got, want);
+	ck_assert_msg(fabs(got / want - 1) <= tolerance, "%s: %.5f instead of %.5f", what, got,
+		      want);
 }
 
 /* --- shares --- */
@@ -39,21 +40,27 @@ struct share_case {
 };
 
 static const struct share_case share_cases[] = {
-	{ "equal", 2, { { 100, BE, 1, RANDOM(64, 0, 4096) }, { 100, BE, 1, RANDOM(64, 0, 4096) } }, 10 },
-	{ "four", 4, { { 100, BE, 1, RANDOM(64, 0, 4096) }, { 100, BE, 1, RANDOM(80, 0, 4096) },
-		       { 100, BE, 1, RANDOM(100, 0, 4096) }, { 100, BE, 1, RANDOM(128, 0, 4096) } }, 10 },
-	{ "100:300", 2, { { 100, BE, 1, RANDOM(64, 0, 4096) }, { 300, BE, 1, RANDOM(64, 0, 4096) } }, 10 },
-	{ "1:1000", 2, { { 1, BE, 1, RANDOM(64, 0, 4096) }, { 1000, BE, 1, RANDOM(128, 0, 4096) } }, 100 },
+	{ "equal", 2,
+	  { { 100, BE, 1, RANDOM(64, 0, 4096) }, { 100, BE, 1, RANDOM(64, 0, 4096) } }, 10 },
+	{ "four", 4,
+	  { { 100, BE, 1, RANDOM(64, 0, 4096) }, { 100, BE, 1, RANDOM(80, 0, 4096) },
+	    { 100, BE, 1, RANDOM(100, 0, 4096) }, { 100, BE, 1, RANDOM(128, 0, 4096) } }, 10 },
+	{ "100:300", 2,
+	  { { 100, BE, 1, RANDOM(64, 0, 4096) }, { 300, BE, 1, RANDOM(64, 0, 4096) } }, 10 },
+	{ "1:1000", 2,
+	  { { 1, BE, 1, RANDOM(64, 0, 4096) }, { 1000, BE, 1, RANDOM(128, 0, 4096) } }, 100 },
 	{ "1 and 8 connections", 2,
 	  { { 100, BE, 1, RANDOM(64, 0, 4096) }, { 100, BE, 8, RANDOM(512, 0, 4096) } }, 10 },
 	{ "4 KiB and 1 MiB", 2,
 	  { { 100, BE, 1, RANDOM(64, 0, 4 * KIB) }, { 100, BE, 1, RANDOM(64, 0, MIB) } }, 10 },
 	{ "mixed sizes", 2,
-	  { { 100, BE, 1, { .depth = 64, .sizes = { { 4 * KIB, 70 }, { 64 * KIB, 20 }, { 2 * MIB, 10 } },
+	  { { 100, BE, 1, { .depth = 64,
+			    .sizes = { { 4 * KIB, 70 }, { 64 * KIB, 20 }, { 2 * MIB, 10 } },
 			    .span = 100 * GIB, .random = true } },
 	    { 100, BE, 1, RANDOM(64, 0, 16 * KIB) } }, 20 },
 	{ "writers", 3,
-	  { { 100, BE, 1, SEQUENTIAL(64, 0, MIB, 100, 10) }, { 200, BE, 1, SEQUENTIAL(64, 0, MIB, 100, 30) },
+	  { { 100, BE, 1, SEQUENTIAL(64, 0, MIB, 100, 10) },
+	    { 200, BE, 1, SEQUENTIAL(64, 0, MIB, 100, 30) },
 	    { 100, BE, 1, SEQUENTIAL(64, 0, 700 * KIB, 100, 50) } }, 20 },
 };
 enum { N_SHARES = sizeof(share_cases) / sizeof(*share_cases) };
@@ -154,7 +161,8 @@ START_TEST(test_bound)
 	unsigned depth = (unsigned[]){ 1, 4, 32 }[_i % 3];
 	uint64_t quantum = 1 + sim_below(&r, 16);
 	struct bound b = { .n = 2 + (unsigned)sim_below(&r, 6), .q = reads ? 1 : (double)quantum };
-	struct sim_model model = _i % 4 < 2 ? sim_model_linear() : sim_model_ssd(depth, 80 * US, 30 * US);
+	struct sim_model model = _i % 4 < 2 ? sim_model_linear()
+					    : sim_model_ssd(depth, 80 * US, 30 * US);
 	struct world w;
 
 	for (unsigned i = 0; i < b.n; i++) {
@@ -189,12 +197,12 @@ START_TEST(test_no_credit)
 {
 	static const struct party party[] = {
 		{ 100, BE, 1, RANDOM(64, 0, 4096) },
-		{ 100, BE, 1, { .depth = 64, .sizes = { { 4096, 0 } }, .span = 100 * GIB, .random = true,
-				.on = SEC, .off = SEC } },
+		{ 100, BE, 1, { .depth = 64, .sizes = { { 4096, 0 } }, .span = 100 * GIB,
+				.random = true, .on = SEC, .off = SEC } },
 	};
 	unsigned depth = _i ? 32 : 1;
 	struct sim_model model = sim_model_linear();
-	uint64_t most = (64 + depth) * 40 * US; /* what was under way when it paused and came back */
+	uint64_t most = (64 + depth) * 40 * US; /* under way when it paused and came back */
 	struct world w;
 
 	world_make(&w, "cfq", &model, depth, party, 2);
@@ -280,7 +288,8 @@ static struct log run_weights(const uint64_t *weights, const unsigned *order)
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned k = order[i];
 
-		party[i] = (struct party){ weights[k], BE, 1, SEQUENTIAL(20, 0, 4096, 0, 10 * (k + 1)) };
+		party[i] = (struct party){ weights[k], BE, 1,
+					   SEQUENTIAL(20, 0, 4096, 0, 10 * (k + 1)) };
 	}
 	world_make(&w, "cfq", &model, 4, party, 3);
 	w.sim->arg = &log.hash;
@@ -306,12 +315,13 @@ START_TEST(test_weights)
 	double last = 0;
 
 	ck_assert_msg(run_weights(large, same).hash == a.hash, "weights count in proportion only");
-	ck_assert_msg(run_weights(small, other).hash == a.hash, "clients' numbers make a difference");
+	ck_assert_msg(run_weights(small, other).hash == a.hash, "clients' numbers count");
 	for (uint64_t weight = 1; weight <= 1000; weight += weight < 10 ? 1 : weight / 3) {
 		const uint64_t weights[] = { weight, 100, 100 };
 		double share = run_weights(weights, same).share;
 
-		ck_assert_msg(share >= last, "more weight, less service: %.4f after %.4f", share, last);
+		ck_assert_msg(share >= last, "more weight, less service: %.4f after %.4f", share,
+			      last);
 		last = share;
 	}
 }

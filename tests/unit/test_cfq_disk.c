@@ -173,8 +173,8 @@ START_TEST(test_reader_beside_writers)
 				const char *name = elv_policies[i]->name;
 				struct result r = run_reader(name, depth, queue);
 
-				printf("%-9s %5u %6u %8.2f %7.0f %13.1f\n", name, depth, queue, r.reads,
-				       r.p99, r.writes);
+				printf("%-9s %5u %6u %8.2f %7.0f %13.1f\n", name, depth, queue,
+				       r.reads, r.p99, r.writes);
 				if (!strcmp(name, "noop"))
 					noop = r.reads;
 				if (strcmp(name, "cfq"))
@@ -308,7 +308,8 @@ END_TEST
 START_TEST(test_rt_latency)
 {
 	static const struct party party[] = {
-		{ 100, RT, 1, { .interval = 2 * MS, .sizes = { { 4096, 0 } }, .span = GIB, .random = true } },
+		{ 100, RT, 1, { .interval = 2 * MS, .sizes = { { 4096, 0 } }, .span = GIB,
+				.random = true } },
 		{ 100, BE, 1, SEQUENTIAL(64, 0, MIB, 100, 10) },
 		{ 100, BE, 1, RANDOM(64, 0, 4096) },
 	};

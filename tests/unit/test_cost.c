@@ -204,8 +204,8 @@ START_TEST(test_blocks)
 
 	printf("%-9s %2u clients on %4u blocks: %6.1f steps with 128 queued, %6.1f with 8192\n",
 	       policy->name, clients, (unsigned)on, few, many);
-	ck_assert_msg(many <= 8 * few, "%s: %.1f steps with 128 queued, %.1f with 8192", policy->name,
-		      few, many);
+	ck_assert_msg(many <= 8 * few, "%s: %.1f steps with 128 queued, %.1f with 8192",
+		      policy->name, few, many);
 }
 END_TEST
 
@@ -221,7 +221,7 @@ START_TEST(test_switch)
 	for (unsigned i = 0; i < STREAMS * EACH; i++) {
 		struct elv_request *rq = &requests[i];
 
-		*rq = (struct elv_request){ .conn = &conn[0], .op = ELV_READ, .length = 4096, .data = data };
+		*rq = (struct elv_request){ .conn = &conn[0], .length = 4096, .data = data };
 		rq->offset = (uint64_t)(i % STREAMS) << 30 | (uint64_t)(i / STREAMS) * 4096;
 		elv_insert(rq, ++now);
 	}

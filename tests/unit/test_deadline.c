@@ -1,6 +1,6 @@
 /*
- * deadline: the vectors of the 4.19 rules, a naive list model of them run side by side, and what the
- * rules promise about waiting.
+ * deadline: the vectors of the 4.19 rules, a naive list model of them run side by side, and what
+ * the rules promise about waiting.
  */
 #include <check.h>
 #include <stdio.h>
@@ -50,8 +50,8 @@ static void arrive(struct fixture *f, const char *what)
 	while (*what) {
 		char op = *what++, *after;
 
-		sim_submit(f->conn, op == 'R' ? ELV_READ : ELV_WRITE, strtoull(what, &after, 10) * 512,
-			   512, 0);
+		sim_submit(f->conn, op == 'R' ? ELV_READ : ELV_WRITE,
+			   strtoull(what, &after, 10) * 512, 512, 0);
 		what = after + strspn(after, " ");
 	}
 }
@@ -196,7 +196,7 @@ START_TEST(test_merged)
 	ck_assert_uint_eq(f.export->e.queued, 0);
 	end(&f);
 
-	make(&f, true); /* without front merges too: it is a back merge, and then two runs that touch */
+	make(&f, true); /* without front merges too: a back merge, and then two runs touch */
 	set(&f, "front_merges", 0);
 	arrive(&f, "W10 W12 W11");
 	expect(&f, "W10");
@@ -233,7 +233,9 @@ struct run {
 	bool write;
 };
 
-/* All rules of 4.19 on one array: no tree, no list, no cached pointer but where the sweep goes on. */
+/*
+ * All rules of 4.19 on one array: no tree, no list, no cached pointer but where the sweep goes on.
+ */
 struct model {
 	struct run run[MAX_RUNS];
 	int n;
@@ -377,7 +379,8 @@ START_TEST(test_differential)
 	f.sim->check = _i < 2; /* the whole structure at each step: slow */
 	tune_both(&f, &m, &r);
 	for (int step = 0; step < 25000 / SLOWNESS; step++) {
-		bool write = sim_chance(&r, 50), arriving = sim_chance(&r, step / 500 % 2 ? 40 : 60);
+		bool write = sim_chance(&r, 50);
+		bool arriving = sim_chance(&r, step / 500 % 2 ? 40 : 60);
 		uint64_t sector = sim_below(&r, sectors);
 
 		f.sim->now += sim_below(&r, 3 * MS);
@@ -398,7 +401,8 @@ START_TEST(test_differential)
 			if (got->io->offset != want.start * 512 ||
 			    got->io->length != (want.end - want.start) * 512 ||
 			    (got->io->op == ELV_WRITE) != want.write)
-				ck_abort_msg("seed %d step %d: %llu+%llu instead of %llu+%llu", _i + 1, step,
+				ck_abort_msg("seed %d step %d: %llu+%llu instead of %llu+%llu",
+					     _i + 1, step,
 					     (unsigned long long)got->io->offset / 512,
 					     (unsigned long long)got->io->length / 512,
 					     (unsigned long long)want.start,
@@ -463,10 +467,9 @@ START_TEST(test_bounds)
 	sim_load_start(world.client[0], &party[0].load, 1);
 	sim_load_start(world.client[1], &writer.load, 1);
 	world_run(&world, 60 * SEC);
-	printf("fifo_batch %llu, writes_starved %llu: reads waited up to %llu of %llu ms, writes %llu of %llu\n",
-	       (unsigned long long)b, (unsigned long long)w, (unsigned long long)(waiting.read_most / MS),
-	       (unsigned long long)(read_most / MS), (unsigned long long)(waiting.write_most / MS),
-	       (unsigned long long)(write_most / MS));
+	printf("fifo_batch %d, writes_starved %d: reads waited %d of %d ms, writes %d of %d\n",
+	       (int)b, (int)w, (int)(waiting.read_most / MS), (int)(read_most / MS),
+	       (int)(waiting.write_most / MS), (int)(write_most / MS));
 	ck_assert_uint_le(waiting.read_most, read_most);
 	ck_assert_uint_le(waiting.write_most, write_most);
 	ck_assert_uint_gt(waiting.read_most, 0);

@@ -1,6 +1,6 @@
 /*
- * The elevator under the simplest policy, rule by rule: merging, slices, order, discards, syncs, dead
- * connections, age, depth.
+ * The elevator under the simplest policy, rule by rule: merging, slices, order, discards, syncs,
+ * dead connections, age, depth.
  */
 #include <check.h>
 #include <errno.h>
@@ -554,7 +554,9 @@ START_TEST(test_sync_fails)
 	store->faults.sync_error = 100;
 	comes_back(1, ELV_FLUSH, 0, -EIO);
 	store->faults.sync_error = 0;
-	/* Whoever was connected hears of it on each FLUSH and FUA until they close, and only there. */
+	/*
+	 * Whoever was connected hears of it on each FLUSH and FUA until they close, and only there.
+	 */
 	for (int i = 0; i < 2; i++) {
 		comes_back(i, ELV_FLUSH, 0, -EIO);
 		comes_back(i, ELV_WRITE, ELV_FUA, -EIO);

@@ -1,7 +1,7 @@
 /*
  * All there is of a small world: a few requests of two clients on two blocks, in every order of
- * arrival and completion, with a connection that dies at every point, under every policy. The harness
- * checks each step: order, data, conservation.
+ * arrival and completion, with a connection that dies at every point, under every policy. The
+ * harness checks each step: order, data, conservation.
  *
  * FULL=1 takes all sets of four requests instead of some of them.
  */
@@ -32,8 +32,8 @@ struct small {
 	bool may_close;
 };
 
-static void make(struct small *s, const char *policy, unsigned depth, const unsigned *kinds, unsigned n,
-		 bool may_close)
+static void make(struct small *s, const char *policy, unsigned depth, const unsigned *kinds,
+		 unsigned n, bool may_close)
 {
 	struct sim_model model = sim_model_constant(1);
 	struct sim_setup setup = { .policy = policy, .depth = depth };
@@ -124,9 +124,9 @@ static unsigned long explore(const char *policy, unsigned depth, const unsigned 
 		}
 		sim_drain(s.sim);
 		if (s.sim->wrong[0])
-			ck_abort_msg("%s, depth %u, requests %u %u %u %u, run %lu: %s", policy, depth,
-				     kinds[0], kinds[1], n > 2 ? kinds[2] : 0, n > 3 ? kinds[3] : 0, runs,
-				     s.sim->wrong);
+			ck_abort_msg("%s, depth %u, requests %u %u %u %u, run %lu: %s", policy,
+				     depth, kinds[0], kinds[1], kinds[2], n > 3 ? kinds[3] : 0,
+				     runs, s.sim->wrong);
 		sim_free(s.sim);
 		runs++;
 	} while (advance(&p));
@@ -143,10 +143,10 @@ START_TEST(test_three)
 {
 	const char *policy = elv_policies[_i / 2]->name;
 	bool may_close = _i % 2;
+	unsigned stride = (may_close ? 5 : 1) * SLOWNESS, kinds[3];
 	unsigned long runs = 0;
-	unsigned kinds[3];
 
-	for (unsigned number = 0; number < KINDS * KINDS * KINDS; number += (may_close ? 5 : 1) * SLOWNESS) {
+	for (unsigned number = 0; number < KINDS * KINDS * KINDS; number += stride) {
 		kinds_of(number, kinds, 3);
 		runs += explore(policy, 2, kinds, 3, may_close);
 	}
@@ -159,10 +159,10 @@ START_TEST(test_four)
 {
 	const char *policy = elv_policies[_i]->name;
 	const unsigned all = KINDS * KINDS * KINDS * KINDS;
+	unsigned stride = getenv("FULL") && *getenv("FULL") ? 1 : 229 * SLOWNESS, kinds[4];
 	unsigned long runs = 0;
-	unsigned kinds[4];
 
-	for (unsigned number = 0; number < all; number += getenv("FULL") && *getenv("FULL") ? 1 : 229 * SLOWNESS) {
+	for (unsigned number = 0; number < all; number += stride) {
 		kinds_of(number, kinds, 4);
 		runs += explore(policy, 3, kinds, 4, false);
 	}

@@ -11,7 +11,9 @@
 void world_make(struct world *w, const char *policy, const struct sim_model *model, unsigned depth,
 		const struct party *parties, unsigned n)
 {
-	struct sim_setup setup = { .policy = policy, .depth = depth, .rotational = model->rotational };
+	struct sim_setup setup = {
+		.policy = policy, .depth = depth, .rotational = model->rotational,
+	};
 
 	*w = (struct world){ .sim = sim_new(1), .n = n };
 	w->disk = sim_disk_new(w->sim, model);
@@ -25,7 +27,8 @@ void world_make(struct world *w, const char *policy, const struct sim_model *mod
 void world_go(struct world *w, const struct party *parties)
 {
 	for (unsigned i = 0; i < w->n; i++)
-		sim_load_start(w->client[i], &parties[i].load, parties[i].conns ? parties[i].conns : 1);
+		sim_load_start(w->client[i], &parties[i].load,
+			       parties[i].conns ? parties[i].conns : 1);
 	world_mark(w);
 }
 

@@ -10,9 +10,17 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/store/file.h"
+
+/*
+ * How long an image may be in use before it is refused. A server that was killed keeps its image,
+ * lock included, until the kernel has taken its ring apart, which goes on after the process is gone
+ * (up to 63 ms measured): who starts the next one at once must not fail.
+ */
+enum { PATIENCE_MS = 500, RETRY_MS = 5 };
 
 /* What is known while a file is being opened, besides the store. */
 struct opening {
@@ -20,12 +28,25 @@ struct opening {
 	struct file *f;
 	const char *path;
 	bool readonly, created;
+	unsigned waited_ms; /* of PATIENCE_MS */
 	struct stat st;
 	char *err;
 	size_t errlen;
 };
 
 #define fail(o, error, ...) store_fail((o)->err, (o)->errlen, error, __VA_ARGS__)
+
+/* Whether to try again what failed because of another user; errno stays if not. */
+static bool patience(struct opening *o)
+{
+	struct timespec pause = { .tv_nsec = RETRY_MS * 1000000 };
+
+	if (o->waited_ms >= PATIENCE_MS)
+		return false;
+	nanosleep(&pause, NULL);
+	o->waited_ms += RETRY_MS;
+	return true;
+}
 
 /* ---- what is at the path ---- */
 
@@ -131,7 +152,9 @@ static int open_path(struct opening *o)
 	if (r)
 		return r;
 	before = o->st;
-	fd = open(o->path, open_flags(o));
+	do {
+		fd = open(o->path, open_flags(o));
+	} while (fd < 0 && errno == EBUSY && patience(o));
 	if (fd < 0)
 		return explain_open(o, errno);
 	atomic_store(&o->f->fd, fd);
@@ -154,17 +177,24 @@ static bool set_lock(int fd, short type)
 static int take_lock(struct opening *o, int fd)
 {
 	short type = o->readonly ? F_RDLCK : F_WRLCK;
-	struct flock other = { .l_type = type, .l_whence = SEEK_SET };
+	struct flock other;
 	char who[64] = "another program";
 
-	if (!S_ISREG(o->st.st_mode) || !o->s->params.lock || set_lock(fd, type))
+	if (!S_ISREG(o->st.st_mode) || !o->s->params.lock)
 		return 0;
-	if (errno != EAGAIN && errno != EACCES)
-		return fail(o, -errno, "%s cannot be locked: %s (lock=0 does without)", o->path,
-			    strerror(errno));
-	/* Only locks of the old kind belong to a process. */
-	if (!fcntl(fd, F_OFD_GETLK, &other) && other.l_type != F_UNLCK && other.l_pid > 0)
-		snprintf(who, sizeof(who), "process %ld", (long)other.l_pid);
+	do {
+		if (set_lock(fd, type))
+			return 0;
+		if (errno != EAGAIN && errno != EACCES)
+			return fail(o, -errno, "%s cannot be locked: %s (lock=0 does without)",
+				    o->path, strerror(errno));
+		other = (struct flock){ .l_type = type, .l_whence = SEEK_SET };
+		/* Only locks of the old kind belong to a process, and end with it. */
+		if (!fcntl(fd, F_OFD_GETLK, &other) && other.l_type != F_UNLCK && other.l_pid > 0) {
+			snprintf(who, sizeof(who), "process %ld", (long)other.l_pid);
+			break;
+		}
+	} while (patience(o));
 	return fail(o, -EBUSY, "%s is locked by %s (lock=0 opens it all the same)", o->path, who);
 }
 

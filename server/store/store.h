@@ -159,8 +159,9 @@ static inline struct store *store_of(const struct elv_io *io)
  * Open the store that params describe, or take another user of one that is open already. The
  * same image opened twice shares one store; cache, aio, lock, model and fault_* must then be equal
  * (names: for the message, of the export that asks). If the first was read-only and the second
- * is not, the store is reopened for writing. params are copied. Main thread only. 0 and *out, or a
- * negative errno and a sentence in err.
+ * is not, the store is reopened for writing. params are copied. Main thread only; it may wait half a
+ * second for an image that another program has. 0 and *out, or a negative errno and a sentence in
+ * err.
  */
 int store_open(const char *name, const struct store_params *params, struct store **out,
 	       char *err, size_t errlen);

@@ -504,7 +504,7 @@ static bool flush(struct service *s, uint64_t until)
 		pthread_join(thread, NULL);
 		return true;
 	}
-	pthread_detach(thread); /* left behind */
+	pthread_detach(thread);
 	return false;
 }
 

@@ -122,9 +122,12 @@ void elv_sync_request(struct elv_store *s, struct elv_request *rq);
 void elv_sync_begin(struct elv_store *s, uint64_t now);
 void elv_sync_complete(struct elv_store *s, uint64_t now, struct elv_requests *done);
 /* A sync, or a write's own, failed with this error (negative errno): tell all whom it concerns. */
-void elv_sync_failed(struct elv_store *s, int error);
-/* A modification of this client completed that no sync has covered. */
-void elv_sync_dirty(struct elv_store *s, struct elv_client *c);
+void elv_sync_failed(struct elv_store *s, int error, uint64_t now);
+/*
+ * A modification of this client, dispatched at `since`, completed, and no sync has covered it.
+ * ELV_NEVER: it was not answered as done.
+ */
+void elv_sync_dirty(struct elv_store *s, struct elv_client *c, uint64_t since);
 /* The client's account goes. */
 void elv_sync_forget(struct elv_store *s, struct elv_client *c);
 /* The error that a FLUSH or FUA of this connection must report; 0. Notes that it was told. */

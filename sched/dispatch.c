@@ -515,7 +515,8 @@ static void part_done(struct elv_request *rq, struct elv_io *io, int error, uint
 		if (durable)
 			rq->synced = true;
 		else
-			elv_sync_dirty(e->store, elv_client_of(rq));
+			elv_sync_dirty(e->store, elv_client_of(rq),
+				       rq->error || !rq->conn->open ? ELV_NEVER : io->dispatched);
 	}
 	if (TAILQ_EMPTY(&rq->rest) && !rq->in_flight)
 		elv_data_done(rq, now, done); /* releases the waiters, unless it must sync first */
@@ -596,7 +597,7 @@ void elv_complete(struct elv_io *io, uint64_t now, struct elv_requests *done)
 		return;
 	}
 	if (io->sync_failed)
-		elv_sync_failed(io->store, error);
+		elv_sync_failed(io->store, error, now);
 	if (!rq && (error || partial)) {
 		retry_alone(io);
 		return;

@@ -65,6 +65,8 @@ struct elv_store {
 	struct elv_requests sync_waiting, sync_running;
 	unsigned parity;            /* dirty[parity]: written since the last sync began */
 	struct elv_clients dirty[2];
+	int failed_error;           /* of the last sync that failed; 0: none did */
+	uint64_t failed_at;
 	struct elv_conns conns;
 };
 

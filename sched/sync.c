@@ -61,8 +61,14 @@ void elv_sync_begin(struct elv_store *s, uint64_t now)
 	s->sync_io.sync_failed = false;
 }
 
-void elv_sync_dirty(struct elv_store *s, struct elv_client *c)
+/*
+ * What was in flight when a sync failed may have been executed before it, and be lost with the
+ * rest, although it comes back only now.
+ */
+void elv_sync_dirty(struct elv_store *s, struct elv_client *c, uint64_t since)
 {
+	if (s->failed_error && since <= s->failed_at)
+		c->owed_error = s->failed_error;
 	if (c->dirty[s->parity])
 		return;
 	c->dirty[s->parity] = true;
@@ -82,13 +88,15 @@ void elv_sync_forget(struct elv_store *s, struct elv_client *c)
  * Clients whose writes came while the sync ran are owed the error too: it may have passed those
  * writes, and the kernel tells an error only once.
  */
-void elv_sync_failed(struct elv_store *s, int error)
+void elv_sync_failed(struct elv_store *s, int error, uint64_t now)
 {
 	struct elv_conn *conn;
 	struct elv_client *c;
 
 	error = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EIO;
 	s->sync_errors++;
+	s->failed_error = error;
+	s->failed_at = now;
 	TAILQ_FOREACH(conn, &s->conns, store_link)
 		conn->sync_error = error;
 	for (int p = 0; p < 2; p++)
@@ -134,7 +142,7 @@ void elv_sync_complete(struct elv_store *s, uint64_t now, struct elv_requests *d
 	s->syncs++;
 	charge(s, now - s->sync_began);
 	if (error)
-		elv_sync_failed(s, error);
+		elv_sync_failed(s, error, now);
 	while ((c = TAILQ_FIRST(&s->dirty[!s->parity]))) {
 		TAILQ_REMOVE(&s->dirty[!s->parity], c, dirty_link[!s->parity]);
 		c->dirty[!s->parity] = false;

@@ -368,6 +368,8 @@ static void sync_failed(struct sim_store *s, int error)
 	struct sim_conn *conn;
 
 	error = sync_errno(error);
+	s->failed_error = error;
+	s->failed_at = sim->now;
 	TAILQ_FOREACH(c, &sim->clients, link) {
 		if (c->export->store != s)
 			continue;
@@ -432,6 +434,17 @@ void oracle_ends(struct sim_flight *f)
 		r->guilty = f->result < 0 ? (int)f->result : -EIO;
 }
 
+/* r was written. Was it under way when a sync failed? Then it may be lost all the same. */
+static void now_dirty(const struct sim_flight *f, struct sim_request *r)
+{
+	const struct sim_store *s = store_of(r);
+	struct sim_client *c = r->conn->client;
+
+	c->dirty_since = true;
+	if (s->failed_error && f->begun <= s->failed_at && r->conn->c.open && !r->guilty)
+		c->owed = s->failed_error;
+}
+
 void oracle_finished(struct sim_flight *f, unsigned n)
 {
 	bool durable = f->io->op == ELV_WRITE && (f->io->flags & ELV_FUA) && f->result >= 0;
@@ -442,7 +455,7 @@ void oracle_finished(struct sim_flight *f, unsigned n)
 		uint64_t zero = blocks_first(s, p->r->offset);
 
 		if (elv_modifies(p->r->op) && !durable)
-			p->r->conn->client->dirty_since = true;
+			now_dirty(f, p->r);
 		for (uint64_t b = blocks_first(s, p->offset);
 		     follows_blocks(s) && b < blocks_end(s, p->offset, p->length); b++)
 			set_bit(p->r->done, b - zero);

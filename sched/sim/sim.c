@@ -395,6 +395,7 @@ static void submit(struct sim_disk *d, struct elv_io *io)
 		f = sim_alloc(sizeof(*f));
 		f->io = io;
 		f->disk = d;
+		f->begun = sim->now;
 		f->done.fire = on_done;
 		if (io->elv) {
 			f->export = tree_entry(io->elv, struct sim_export, e);

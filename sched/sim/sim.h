@@ -84,7 +84,7 @@ struct sim_flight {
 	bool executed;             /* the image has been changed or read already */
 	int64_t result;
 	bool sync_failed;
-	uint64_t submit_time;
+	uint64_t begun, submit_time; /* first, and last */
 	uint64_t offset, length;   /* of this submission */
 	struct sim_event done;
 	TAILQ_ENTRY(sim_flight) link;
@@ -120,6 +120,8 @@ struct sim_store {
 	struct sim_requests pending;  /* by arrival */
 	unsigned discards;            /* in flight */
 	bool syncing;
+	int failed_error;             /* of the last sync that failed, when it came back */
+	uint64_t failed_at;
 	TAILQ_ENTRY(sim_store) link;
 };
 

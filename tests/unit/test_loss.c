@@ -2,6 +2,7 @@
  * What may be lost and what may not: an error, a short transfer, a failed sync, a crash at every
  * operation of a scripted mix; a power cut, a hang-up, a switch at every step of it. See loss.h.
  */
+#include "sched/policy.h"
 #include "tests/unit/loss.h"
 
 static const struct loss_series series[] = {
@@ -33,6 +34,32 @@ START_TEST(scripts_do_all_there_is)
 	ck_assert_uint_gt(sum.reads, 400);
 	ck_assert_uint_gt(sum.withdrawn, 100);
 	ck_assert_uint_gt(sum.syncs, 400);
+}
+END_TEST
+
+/* ---- what was wrong once ---- */
+
+/*
+ * A write that was in flight when a sync failed, executed before it but completed after: the sync
+ * may have lost it, and its client must be told.
+ */
+static const struct {
+	const char *policy;
+	struct loss_plan plan;
+} once_wrong[] = {
+	{ "noop", { .script = 14, .fault = LOSS_ERROR, .fault_at = 72 } },
+	{ "deadline", { .script = 7, .fault = LOSS_SYNC_ERROR, .fault_at = 8, .error = -ENOSPC,
+			.event = LOSS_HANG_UP, .event_at = 83 } },
+};
+
+START_TEST(once_wrong_is_right)
+{
+	struct loss_plan plan = once_wrong[_i].plan;
+	struct loss_outcome out;
+
+	plan.policy = elv_policy_find(once_wrong[_i].policy);
+	must_be_right(&plan, &out);
+	ck_assert(out.fault_came);
 }
 END_TEST
 
@@ -77,6 +104,8 @@ int main(void)
 
 	tcase_set_timeout(self, 120);
 	tcase_add_loop_test(self, scripts_do_all_there_is, 0, (int)policies());
+	tcase_add_loop_test(self, once_wrong_is_right, 0,
+			    (int)(sizeof(once_wrong) / sizeof(once_wrong[0])));
 	tcase_add_loop_test(self, defects_are_found, 0, LOSS_NUM_DEFECTS);
 	suite_add_tcase(s, self);
 	suite_add_tcase(s, loss_loops());

@@ -441,6 +441,14 @@ static bool wait_for_stop(struct service *s, int fd, uint64_t until)
 	}
 }
 
+static void forget_gone(struct service *s)
+{
+	uint64_t count;
+
+	if (read(s->gone_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_error("cannot read an eventfd: %s", strerror(errno));
+}
+
 /*
  * Everything received is to be finished; true if it was in time. *until is now if told not to wait.
  */
@@ -449,12 +457,15 @@ static bool drain(struct service *s, uint64_t *until)
 	atomic_store(&s->draining, true);
 	for (unsigned i = 0; i < s->nloops; i++)
 		loop_give_orders(&s->loops[i], LOOP_DRAIN);
-	if (!atomic_load(&s->living))
-		return true;
-	if (wait_for_stop(s, s->gone_fd, *until)) {
-		log_warning("told to stop again: not waiting any longer");
-		*until = monotonic();
-		return false;
+	while (atomic_load(&s->living)) {
+		if (wait_for_stop(s, s->gone_fd, *until)) {
+			log_warning("told to stop again: not waiting any longer");
+			*until = monotonic();
+			return false;
+		}
+		if (monotonic() >= *until)
+			break;
+		forget_gone(s); /* one more may have been accepted since */
 	}
 	if (!atomic_load(&s->living))
 		return true;
@@ -487,11 +498,10 @@ static void *flush_all(void *arg)
 /* In a thread of its own, which can be left behind. True if it was in time. */
 static bool flush(struct service *s, uint64_t until)
 {
-	uint64_t at_least = monotonic() + second / 10, count;
+	uint64_t at_least = monotonic() + second / 10;
 	pthread_t thread;
 
-	if (read(s->gone_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_error("cannot read an eventfd: %s", strerror(errno));
+	forget_gone(s);
 	if (pthread_create(&thread, NULL, flush_all, s)) {
 		flush_all(s);
 		return true;

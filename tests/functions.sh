@@ -7,7 +7,7 @@
 #   skip TEXT, fail TEXT         end the test
 #   start_liftd ARG...           start $BUILD/liftd; returns when it is ready. Sets LIFTD_PID SOCK URI CTL LIFTD_LOG.
 #                                INSTANCE=NAME start_liftd ... for a second one beside the first
-#   stop_liftd [PID]             SIGTERM; the exit status must be 0
+#   stop_liftd [PID]             SIGTERM; the exit status must be 0, or one of $STATUS. Sets STOPPED to it.
 #   kill_liftd [PID]             SIGKILL, and forget it
 #   ctl ARG...                   liftctl on the control socket $CTL
 #   refuses STATUS REGEX CMD...  CMD must end with this exit status and say something that matches
@@ -135,7 +135,8 @@ _finish_server()
 	wait "$pid" 2>/dev/null || status=$?
 	# Its last words are in the log when the reader has come to their end.
 	_wait_gone "${_drains[$pid]}" 10 || :
-	if [[ ! $_verdict && $status -ne 0 ]]; then
+	STOPPED=$status
+	if [[ ! $_verdict && " ${STATUS:-0} " != *" $status "* ]]; then
 		_verdict="liftd ($pid) ended with status $status"
 	fi
 	if grep -qsE 'ERROR: (Address|Leak|Undefined)|WARNING: ThreadSanitizer|runtime error:' "$log"; then

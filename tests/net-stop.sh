@@ -21,6 +21,12 @@ for how in SIGTERM SIGINT control; do
 	PY
 done
 
+# A last flush that fails is an exit status, and told.
+start_liftd -x disk -o fault_sync_error_every=1 "$tmp/disk.img"
+qemu-io -f raw -t unsafe -c 'write 0 4096' "nbd+unix:///disk?socket=$SOCK" >/dev/null
+STATUS=1 stop_liftd
+grep -q "export 'disk': the last flush failed, .*: Input/output error" "$LIFTD_LOG" || fail "nothing was said about the last flush"
+
 # What takes longer than drain_timeout is left behind.
 start_liftd -x disk -o fault_delay=60s -o drain_timeout=500ms "$tmp/disk.img"
 background qemu-io -f raw -c 'read 0 4096' "nbd+unix:///disk?socket=$SOCK" >/dev/null 2>&1

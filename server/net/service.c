@@ -486,8 +486,11 @@ static void *flush_all(void *arg)
 		if (e->store->geometry.readonly)
 			continue;
 		store_run(e->store, &io);
-		if (io.result < 0)
-			log_error("export '%s': flush: %s", e->name, strerror((int)-io.result));
+		if (io.result < 0) {
+			log_error("export '%s': the last flush failed, writes may be lost: %s",
+				  e->name, strerror((int)-io.result));
+			atomic_store(&s->flush_failed, true);
+		}
 	}
 	atomic_store(&s->flushed, true);
 	if (write(s->gone_fd, &one, sizeof(one)) < 0)
@@ -554,9 +557,9 @@ enum service_status service_run(struct service *s)
 		if (pid_file && *pid_file)
 			unlink(pid_file);
 		fflush(NULL);
-		_exit(SERVICE_STOPPED);
+		_exit(atomic_load(&s->flush_failed) ? SERVICE_BROKEN : SERVICE_STOPPED);
 	}
-	return SERVICE_STOPPED;
+	return atomic_load(&s->flush_failed) ? SERVICE_BROKEN : SERVICE_STOPPED;
 }
 
 void service_exit(struct service *s)

@@ -28,7 +28,7 @@ struct reload_report {
 /* Exit statuses, as documented. */
 enum service_status {
 	SERVICE_STOPPED = 0,   /* as it was asked to */
-	SERVICE_BROKEN = 1,    /* something in the environment: image, port, socket, permission */
+	SERVICE_BROKEN = 1,    /* something in the environment: image, port, socket, permission, disk */
 	SERVICE_MISUSED = 2,   /* the fix is in the command line or the configuration */
 };
 
@@ -58,7 +58,7 @@ struct service {
 	int gone_fd;                           /* readable: while stopping, something has ended */
 	atomic_uint living;                    /* connections that are not freed */
 	atomic_bool draining;
-	atomic_bool flushed;
+	atomic_bool flushed, flush_failed; /* when stopping */
 	atomic_bool accept_paused;
 	unsigned next_loop;                    /* loop 0: where the next connection goes */
 
@@ -82,7 +82,10 @@ int service_init(struct service *s, const struct server_params *params, const ch
  */
 enum service_status service_start(struct service *s, char *err, size_t errlen);
 
-/* Serve until asked to stop, then stop in an orderly way. Returns the exit status. */
+/*
+ * Serve until asked to stop, then stop in an orderly way. Returns the exit status: BROKEN if the
+ * last flush of an export failed, so that what was answered may be lost.
+ */
 enum service_status service_run(struct service *s);
 
 /* Free everything. After a failed start as well. */

@@ -385,7 +385,7 @@ static void withdraw_run(struct elv_request *head, uint64_t now, struct elv_requ
 	}
 }
 
-void elv_conn_close(struct elv_conn *conn, uint64_t now, struct elv_requests *done)
+void elv_conn_close(struct elv_conn *conn, bool heard, uint64_t now, struct elv_requests *done)
 {
 	struct elv_client *c = conn->client;
 	struct elv_requests stay;
@@ -393,6 +393,8 @@ void elv_conn_close(struct elv_conn *conn, uint64_t now, struct elv_requests *do
 
 	assert(conn->open);
 	conn->open = false;
+	if (!heard && conn->told_error)
+		c->owed_error = conn->told_error;
 	TAILQ_REMOVE(&c->elv->store->conns, conn, store_link);
 	TAILQ_INIT(&stay);
 	while ((rq = TAILQ_FIRST(&conn->requests))) {

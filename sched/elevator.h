@@ -178,9 +178,11 @@ void elv_conn_open(struct elv_conn *conn, struct elv_client *c);
 /*
  * The connection died or ended: queued reads and unmerged queued writes are withdrawn at once and
  * appended to done; merged and dispatched ones finish later, marked as to be answered to nobody
- * (they come back through elv_complete with conn->open false). No insert may follow.
+ * (they come back through elv_complete with conn->open false). No insert may follow. heard: the
+ * other end has read all replies, as far as anybody can tell; if not, it may not know of a failed
+ * sync that it was told of, and is told again when it comes back.
  */
-void elv_conn_close(struct elv_conn *conn, uint64_t now, struct elv_requests *done);
+void elv_conn_close(struct elv_conn *conn, bool heard, uint64_t now, struct elv_requests *done);
 
 /* --- the path of a request --- */
 

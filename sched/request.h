@@ -204,6 +204,7 @@ struct elv_conn {
 	unsigned unfinished;
 	bool open;
 	int sync_error; /* a sync failed while this was open: the answer to FLUSH and FUA since */
+	int told_error; /* the last such answer; whether it was heard tells elv_conn_close */
 	TAILQ_ENTRY(elv_conn) store_link;
 };
 

@@ -11,7 +11,7 @@
  * A kernel reports a writeback error once and then forgets the pages, so the error must be kept
  * here: every connection that was open when a sync failed gets it on each FLUSH and FUA until it
  * closes; a client whose writes were covered, and none of whose connections has been told, gets it
- * once when it comes back.
+ * once when it comes back. A connection that breaks with the answer unread has not been told.
  */
 #include "sched/core.h"
 
@@ -110,6 +110,8 @@ int elv_sync_answer(struct elv_conn *conn)
 	int error = conn->sync_error ? conn->sync_error : c->owed_error;
 
 	c->owed_error = 0;
+	if (error)
+		conn->told_error = error;
 	return error;
 }
 

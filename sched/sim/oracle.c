@@ -475,8 +475,11 @@ static int sync_answer(struct sim_request *r)
 	struct sim_client *c = r->conn->client;
 	int error = r->conn->sticky ? r->conn->sticky : c->owed;
 
-	if (!r->guilty)
-		c->owed = 0; /* told */
+	if (!r->guilty) {
+		c->owed = 0;
+		if (error)
+			r->conn->told = error;
+	}
 	return error;
 }
 

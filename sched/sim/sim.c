@@ -69,7 +69,7 @@ static void free_client(struct sim_client *c)
 	while ((conn = TAILQ_FIRST(&c->conns))) {
 		TAILQ_REMOVE(&c->conns, conn, link);
 		if (conn->c.open)
-			elv_conn_close(&conn->c, c->sim->now, &done);
+			elv_conn_close(&conn->c, true, c->sim->now, &done);
 		free(conn);
 	}
 	elv_client_exit(&c->c);
@@ -538,17 +538,29 @@ struct sim_flight *sim_flight(struct sim_disk *disk, unsigned n)
 
 /* --- what else happens to an elevator --- */
 
-void sim_close(struct sim_conn *conn)
+static void end(struct sim_conn *conn, bool heard)
 {
 	struct sim *sim = conn->client->sim;
 	struct elv_requests done;
 
 	TAILQ_INIT(&done);
-	elv_conn_close(&conn->c, sim->now, &done);
-	conn->sticky = 0;
+	elv_conn_close(&conn->c, heard, sim->now, &done);
+	if (!heard && conn->told)
+		conn->client->owed = conn->told;
+	conn->sticky = conn->told = 0;
 	conn->client->export->store->disk->touched = true;
 	take_replies(sim, &done);
 	step(sim);
+}
+
+void sim_close(struct sim_conn *conn)
+{
+	end(conn, true);
+}
+
+void sim_break(struct sim_conn *conn)
+{
+	end(conn, false);
 }
 
 void sim_reopen(struct sim_conn *conn)

@@ -142,6 +142,7 @@ struct sim_conn {
 	struct sim_client *client;
 	unsigned pending;
 	int sticky;  /* the error that FLUSH and FUA must report until it closes */
+	int told;    /* the last such error that was reported */
 	TAILQ_ENTRY(sim_conn) link;
 };
 
@@ -244,6 +245,8 @@ void sim_complete(struct sim_flight *f);
 struct sim_flight *sim_flight(struct sim_disk *disk, unsigned n);
 
 void sim_close(struct sim_conn *conn);
+/* The same, but nobody knows whether the other end has read its replies. */
+void sim_break(struct sim_conn *conn);
 
 /* A closed connection with nothing unfinished opens again. */
 void sim_reopen(struct sim_conn *conn);

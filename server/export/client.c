@@ -287,6 +287,19 @@ unsigned client_table_tick(struct export *e)
 	return n;
 }
 
+void client_table_owed(struct export *e, void (*tell)(void *arg, const struct client *c), void *arg)
+{
+	const struct clients *lists[] = { &e->clients.busy, &e->clients.idle };
+	struct client *c;
+
+	disk_lock(e->disk);
+	for (unsigned i = 0; i < 2; i++)
+		TAILQ_FOREACH(c, lists[i], link)
+			if (c->elv.owed_error)
+				tell(arg, c);
+	disk_unlock(e->disk);
+}
+
 void client_table_exit(struct client_table *t)
 {
 	struct clients gone = TAILQ_HEAD_INITIALIZER(gone);

@@ -102,6 +102,13 @@ void client_put(struct client *c);
  */
 unsigned client_table_tick(struct export *e);
 
+/*
+ * Who does not know that a sync failed (sched/request.h: owed_error): tell(arg, account) for each.
+ * No lock held; tell is called with the disk's lock.
+ */
+void client_table_owed(struct export *e, void (*tell)(void *arg, const struct client *c),
+		       void *arg);
+
 /* Rates over the last one to two seconds. The disk's lock. */
 void client_rates(const struct client *c, uint64_t now, uint64_t *iops, uint64_t *bytes_per_s);
 

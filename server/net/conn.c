@@ -2,9 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/net/log.h"
@@ -272,6 +275,21 @@ void conn_settle(struct conn *c)
 		conn_free(c);
 }
 
+/*
+ * Has the other end read all that was sent to it? A socket that is closed with something unread
+ * tells its peer so, by an error; what is under way yet nobody has read.
+ */
+static bool was_heard(const struct conn *c)
+{
+	socklen_t len = sizeof(int);
+	int error = 0, unread = 0;
+
+	if (c->broken || c->outstanding || c->fd < 0)
+		return false;
+	return !getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) && !error &&
+		!ioctl(c->fd, SIOCOUTQ, &unread) && !unread;
+}
+
 static void close_socket(struct conn *c)
 {
 	if (c->fd < 0)
@@ -307,6 +325,7 @@ void conn_kill(struct conn *c, const char *why)
 		TAILQ_REMOVE(&loop->handshakes, c, since_link);
 	handshake_free(c);
 	c->state = CONN_DEAD;
+	c->heard = was_heard(c);
 	close_socket(c);
 	if (c->reserved)
 		give_back_reserved(c);

@@ -63,6 +63,8 @@ struct conn {
 	bool half_closes;           /* constant: Unix, where half-closed is not gone */
 	bool mute;                  /* nobody does: the socket is closed, the rest goes on */
 	bool attached;              /* elv_conn_open was done, elv_conn_close was not */
+	bool broken;                /* a read or write of the socket failed */
+	bool heard;                 /* dead: all its replies were read, as far as the kernel knows */
 	bool in_ready, in_replying, in_granted; /* the last: inbox_lock */
 	bool watches_write;
 

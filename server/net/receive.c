@@ -427,10 +427,12 @@ static void read_failed(struct conn *c, int error)
 		c->readable = false;
 		return;
 	}
-	if (error != EINTR)
-		conn_kill(c, strerror(error));
-	else
+	if (error == EINTR) {
 		conn_ready(c);
+		return;
+	}
+	c->broken = true;
+	conn_kill(c, strerror(error));
 }
 
 /*

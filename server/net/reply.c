@@ -147,6 +147,7 @@ static void advance(struct conn *c, size_t n)
 
 static void send_failed(struct conn *c, int error)
 {
+	c->broken = true;
 	if (!c->disconnected && !c->says_disc && (c->state != CONN_OPEN || !conn_last_words(c))) {
 		conn_kill(c, strerror(error));
 		return;

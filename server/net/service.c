@@ -489,7 +489,7 @@ static void *flush_all(void *arg)
 		if (io.result < 0) {
 			log_error("export '%s': the last flush failed, writes may be lost: %s",
 				  e->name, strerror((int)-io.result));
-			atomic_store(&s->flush_failed, true);
+			atomic_store(&s->lost, true);
 		}
 	}
 	atomic_store(&s->flushed, true);
@@ -530,8 +530,18 @@ static void remove_files(struct service *s)
 		log_debug("cannot remove %s: %s", pid_file, strerror(errno));
 }
 
+static void never_told(void *arg, const struct client *c)
+{
+	struct service *s = arg;
+
+	log_error("export '%s': a flush failed (%s), and %s has not heard of it", c->export->name,
+		  strerror(-c->elv.owed_error), c->identity->id);
+	atomic_store(&s->lost, true);
+}
+
 enum service_status service_run(struct service *s)
 {
+	struct export *e;
 	uint64_t until;
 	bool in_time;
 
@@ -550,6 +560,8 @@ enum service_status service_run(struct service *s)
 	}
 	if (!flush(s, until))
 		in_time = false;
+	TAILQ_FOREACH(e, &s->server.exports, link)
+		client_table_owed(e, never_told, s);
 	if (!in_time) {
 		/* Threads are at work that nobody can stop: leave, with what they use in place. */
 		const char *pid_file = s->server.params.pid_file;
@@ -557,9 +569,9 @@ enum service_status service_run(struct service *s)
 		if (pid_file && *pid_file)
 			unlink(pid_file);
 		fflush(NULL);
-		_exit(atomic_load(&s->flush_failed) ? SERVICE_BROKEN : SERVICE_STOPPED);
+		_exit(atomic_load(&s->lost) ? SERVICE_BROKEN : SERVICE_STOPPED);
 	}
-	return atomic_load(&s->flush_failed) ? SERVICE_BROKEN : SERVICE_STOPPED;
+	return atomic_load(&s->lost) ? SERVICE_BROKEN : SERVICE_STOPPED;
 }
 
 void service_exit(struct service *s)

@@ -58,7 +58,7 @@ struct service {
 	int gone_fd;                           /* readable: while stopping, something has ended */
 	atomic_uint living;                    /* connections that are not freed */
 	atomic_bool draining;
-	atomic_bool flushed, flush_failed; /* when stopping */
+	atomic_bool flushed, lost;  /* when stopping; lost: what was answered may not be on disk */
 	atomic_bool accept_paused;
 	unsigned next_loop;                    /* loop 0: where the next connection goes */
 
@@ -84,7 +84,8 @@ enum service_status service_start(struct service *s, char *err, size_t errlen);
 
 /*
  * Serve until asked to stop, then stop in an orderly way. Returns the exit status: BROKEN if the
- * last flush of an export failed, so that what was answered may be lost.
+ * last flush of an export failed, or an earlier one whose client has not heard of it: what was
+ * answered may be lost.
  */
 enum service_status service_run(struct service *s);
 

@@ -71,7 +71,7 @@ static void visit_disk(struct loop *loop, struct loop_disk *ld, struct outcome *
 			elv_insert(rq, now);
 	}
 	TAILQ_FOREACH(c, &ld->closing, closing_link) {
-		elv_conn_close(&c->elv, now, &o->done);
+		elv_conn_close(&c->elv, c->heard, now, &o->done);
 		c->export->connections--;
 	}
 	while ((io = TAILQ_FIRST(&ld->completed))) {

@@ -109,7 +109,7 @@ static void run(const struct elv_policy *policy, unsigned queued, unsigned n)
 		struct elv_requests none;
 
 		TAILQ_INIT(&none);
-		elv_conn_close(&conns[i], now, &none);
+		elv_conn_close(&conns[i], true, now, &none);
 		elv_client_exit(&clients[i]);
 	}
 	elevator_exit(&elevator);

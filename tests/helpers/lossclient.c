@@ -51,7 +51,7 @@ TAILQ_HEAD(records, record);
 struct conn {
 	struct nbd_handle *nbd;
 	unsigned serial, outstanding;
-	bool flushed;              /* a FLUSH has succeeded on it */
+	bool flushed;              /* a FLUSH has succeeded on it, since a connection was closed */
 };
 
 struct op {
@@ -365,6 +365,9 @@ static void close_conn(struct conn *c)
 	nbd_close(c->nbd); /* completes all with ENOTCONN */
 	c->nbd = NULL;
 	now++;
+	/* The server may think that an error that was told on it was not heard, and tell it again. */
+	for (unsigned i = 0; i < CONNS; i++)
+		conns[i].flushed = false;
 	for (unsigned b = 0; b < BLOCKS; b++)
 		TAILQ_FOREACH(r, &block[b], link)
 			if (r->conn == c->serial && !r->answered)

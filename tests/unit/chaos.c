@@ -192,7 +192,7 @@ static void disconnect(struct world *w)
 	struct sim_conn *conn = w->conns[below(w, w->nconns)];
 
 	if (conn->c.open && chance(w, 30))
-		sim_close(conn);
+		(chance(w, 50) ? sim_close : sim_break)(conn);
 	else if (!conn->c.open && !conn->pending)
 		sim_reopen(conn);
 }

@@ -235,7 +235,7 @@ static void close_conn(struct world *w, unsigned i)
 		return;
 	w->conn[i] = NULL;
 	TAILQ_INIT(&done);
-	elv_conn_close(&c->elv, w->now, &done);
+	elv_conn_close(&c->elv, true, w->now, &done);
 	finished(w, &done);
 }
 

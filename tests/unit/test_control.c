@@ -249,7 +249,7 @@ START_TEST(test_clients)
 
 	TAILQ_INIT(&done);
 	now = disk_lock(e->disk);
-	elv_conn_close(&conn, now, &done);
+	elv_conn_close(&conn, true, now, &done);
 	disk_unlock(e->disk);
 	client_put(client[0]);
 	client_put(client[1]);
@@ -294,7 +294,7 @@ START_TEST(test_queued)
 		json_decref(r);
 	} while (!age);
 	ck_assert_int_lt(age, 10000);
-	elv_conn_close(&conn, disk_lock(e->disk), &done);
+	elv_conn_close(&conn, true, disk_lock(e->disk), &done);
 	disk_unlock(e->disk);
 	ck_assert_ptr_eq(TAILQ_FIRST(&done), &rq);
 	client_put(client);

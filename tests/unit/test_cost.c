@@ -144,7 +144,7 @@ static void end(unsigned n, unsigned clients)
 		struct elv_requests none;
 
 		TAILQ_INIT(&none);
-		elv_conn_close(&conn[i], now, &none);
+		elv_conn_close(&conn[i], true, now, &none);
 		elv_client_exit(&client[i]);
 	}
 	elevator_exit(&elevator);

@@ -621,6 +621,35 @@ START_TEST(test_sync_fails_behind_ones_back)
 }
 END_TEST
 
+/* What was told on a connection that then broke is told again, once, wherever the client is. */
+START_TEST(test_sync_error_is_not_heard)
+{
+	make(1);
+	sim->replied = note_last;
+	comes_back(0, ELV_WRITE, 0, 0);
+	store->faults.sync_error = 100;
+	comes_back(0, ELV_FLUSH, 0, -EIO);
+	store->faults.sync_error = 0;
+	sim_break(conn[0]);
+	sim_reopen(conn[0]);
+	comes_back(0, ELV_FLUSH, 0, -EIO);
+	comes_back(0, ELV_FLUSH, 0, 0);
+	/* Nor was that heard; what it said before is of no importance. */
+	sim_break(conn[0]);
+	sim_reopen(conn[0]);
+	comes_back(0, ELV_WRITE, ELV_FUA, -EIO);
+	comes_back(0, ELV_FLUSH, 0, 0);
+	sim_close(conn[0]);
+	sim_reopen(conn[0]);
+	comes_back(0, ELV_FLUSH, 0, 0);
+	/* A connection on which nothing was told owes nothing. */
+	sim_break(conn[0]);
+	sim_reopen(conn[0]);
+	comes_back(0, ELV_FLUSH, 0, 0);
+	end();
+}
+END_TEST
+
 /* --- dead connections --- */
 
 START_TEST(test_dead)
@@ -891,6 +920,7 @@ int main(void)
 	tcase_add_test(tc, test_fua);
 	tcase_add_test(tc, test_sync_fails);
 	tcase_add_test(tc, test_sync_fails_behind_ones_back);
+	tcase_add_test(tc, test_sync_error_is_not_heard);
 	tcase_add_test(tc, test_dead);
 	tcase_add_test(tc, test_dead_large);
 	tcase_add_test(tc, test_switch);

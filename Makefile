@@ -83,7 +83,7 @@ Q := $(if $(filter-out 0,$(V)),,@)
 say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
-.PHONY: check-kernel check-kernel-run
+.PHONY: check-kernel check-kernel-run demo
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
@@ -176,6 +176,12 @@ check-layers: $(LIB)
 deps:
 	@scripts/install-deps
 
+# The packages first, as for check.
+demo:
+	@scripts/install-deps
+	@+$(MAKE) --no-print-directory all
+	@BUILD='$(abspath $(OUT))' scripts/demo
+
 # ---- the rest --------------------------------------------------------------------------------------------------
 
 install: all
@@ -190,6 +196,7 @@ clean:
 
 help:
 	@echo 'make               build the programs into $$(BUILD)'
+	@echo 'make demo          install missing packages, build, show what the schedulers do (1 minute)'
 	@echo 'make check         install missing packages, build, check the layers, run all tests'
 	@echo 'make check-unit    the unit tests alone'
 	@echo 'make check-all     all tests over the full product of settings (long)'

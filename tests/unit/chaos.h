@@ -6,19 +6,7 @@
 #define TESTS_UNIT_CHAOS_H
 
 #include "sched/sim/sim.h"
-
-/* Sanitizers make everything several times slower: how many times less is done then. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOWNESS = 4 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { SLOWNESS = 4 };
-#else
-enum { SLOWNESS = 1 };
-#endif
-#else
-enum { SLOWNESS = 1 };
-#endif
+#include "tests/unit/slowness.h"
 
 enum chaos_kind {
 	CHAOS_SWITCH = 1,   /* the policy changes */

@@ -10,18 +10,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/loss.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOWNESS = 4 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { SLOWNESS = 4 };
-#else
-enum { SLOWNESS = 1 };
-#endif
-#else
-enum { SLOWNESS = 1 };
-#endif
+#include "tests/unit/slowness.h"
 
 static unsigned policies(void)
 {

@@ -9,20 +9,13 @@
 
 #include "sched/elevator.h"
 #include "sched/sim/random.h"
+#include "tests/unit/slowness.h"
 
 /* --- counting allocations; sanitizers have an allocator of their own --- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTED 0
-#elif defined(__has_feature)
-#define COUNTED (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
-#else
-#define COUNTED 1
-#endif
-
 static unsigned long allocations;
 
-#if COUNTED
+#if !SANITIZED
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);

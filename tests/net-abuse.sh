@@ -13,3 +13,8 @@ sanitized=()
 ! grep -qaE '__(asan|tsan)_init' "$BUILD/liftd" || sanitized=(sanitized)
 python3 "$tests/helpers/net_abuse.py" "$SOCK" "127.0.0.1:$port" "$CTL" "$LIFTD_PID" "${sanitized[@]}"
 stop_liftd
+
+# Large payloads take their time on a busy machine.
+start_liftd -p "$port" -x disk "$tmp/disk.img"
+python3 "$tests/helpers/net_refused.py" "$SOCK" "127.0.0.1:$port"
+stop_liftd

@@ -47,15 +47,16 @@ class Client:
         self.s.sendall(data)
 
     def recv(self, n):
-        data = bytearray()
-        while len(data) < n:
+        data = bytearray(n)
+        got = 0
+        while got < n:
             try:
-                more = self.s.recv(n - len(data))
+                more = self.s.recv_into(memoryview(data)[got:])
             except ConnectionError:
-                more = b''
+                more = 0
             if not more:
-                raise Closed(f'{len(data)} of {n} bytes')
-            data += more
+                raise Closed(f'{got} of {n} bytes')
+            got += more
         return bytes(data)
 
     def greet(self):

@@ -616,6 +616,7 @@ void elv_complete(struct elv_io *io, uint64_t now, struct elv_requests *done)
 		part_done(rq, io, error, now, done);
 		if (next) {
 			io->alone = next;
+			io->client = elv_client_of(next); /* the other's may go now */
 			again(io, next,
 			      (struct range){ next->offset, next->offset + next->length });
 			return;

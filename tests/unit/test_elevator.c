@@ -321,6 +321,37 @@ START_TEST(test_guilty_part)
 }
 END_TEST
 
+/* One that is done with its part of an io may go while the others are tried: it is not touched. */
+START_TEST(test_gone_before_the_io)
+{
+	struct sim_client *third;
+	struct sim_conn *c;
+
+	make(1);
+	third = sim_client_new(export, 3, 0, ELV_CLASS_BE);
+	c = sim_conn_new(third);
+	store->faults.bad_end = 1;
+	sim_submit(c, ELV_READ, 0, BLOCK, 0);
+	submit(0, ELV_READ, 1, 1);
+	dispatches("R0+2");
+	completes();
+	dispatches("");
+	completes();
+	ck_assert_uint_eq(third->errors, 1);
+	sim_close(c);
+	elv_client_exit(&third->c);
+	TAILQ_REMOVE(&sim->clients, third, link);
+	memset(third, 0xdd, sizeof(*third));
+	dispatches("");
+	ck_assert_ptr_eq(sim_flight(disk, 0)->io->client, &client[0]->c);
+	completes();
+	ck_assert_uint_eq(client[0]->answered, 1);
+	end();
+	free(c);
+	free(third);
+}
+END_TEST
+
 /* The rest of a short one goes on in the same slot; of several, each goes alone. */
 START_TEST(test_short)
 {
@@ -909,6 +940,7 @@ int main(void)
 	tcase_add_test(tc, test_slices_pulled);
 	tcase_add_test(tc, test_slice_fails);
 	tcase_add_test(tc, test_guilty_part);
+	tcase_add_test(tc, test_gone_before_the_io);
 	tcase_add_test(tc, test_short);
 	tcase_add_test(tc, test_order);
 	tcase_add_test(tc, test_order_rounded);

@@ -70,7 +70,10 @@ void elv_admit(struct elevator *e, struct elv_request *rq, uint64_t now);
 /* Keep rq outside the policy until something of blocker finishes. */
 void elv_hold(struct elv_request *rq, struct elv_request *blocker);
 
-/* Keep rq (TRIM or ZERO) outside the policy until the discard slot is free; front: it was next. */
+/*
+ * Keep rq (TRIM or ZERO) outside the policy until the discard slot is free: among those of its
+ * client at its place by arrival or, the rest of one that was begun, in front of them.
+ */
 void elv_hold_discard(struct elv_request *rq, bool front);
 
 /* Take a held request out of the list it waits in: it is IDLE then. */

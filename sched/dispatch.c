@@ -317,17 +317,17 @@ static struct elv_request *root(const struct elv_span *s)
 	return rq;
 }
 
-/* The discard slot is taken: the run waits for it, part by part, before all others. */
+/* The discard slot is taken: the run waits for it, part by part. */
 static void set_aside(struct elv_request *head)
 {
 	struct elv_requests parts;
 	struct elv_request *rq;
 
 	elv_run_split(head, &parts);
-	while ((rq = TAILQ_LAST(&parts, elv_requests))) {
+	while ((rq = TAILQ_FIRST(&parts))) {
 		TAILQ_REMOVE(&parts, rq, part_link);
 		elv_run_init(rq);
-		elv_hold_discard(rq, true);
+		elv_hold_discard(rq, false);
 	}
 }
 

@@ -105,16 +105,21 @@ void elv_hold(struct elv_request *rq, struct elv_request *blocker)
 void elv_hold_discard(struct elv_request *rq, bool front)
 {
 	struct elv_client *c = elv_client_of(rq);
+	struct elv_request *at = TAILQ_LAST(&c->discards, elv_requests);
 
 	assert(rq->nparts == 1);
 	rq->state = ELV_HELD;
 	rq->held_by = NULL;
-	if (TAILQ_EMPTY(&c->discards))
+	if (!at)
 		TAILQ_INSERT_TAIL(&c->elv->store->discard_clients, c, discard_link);
 	if (front)
-		TAILQ_INSERT_HEAD(&c->discards, rq, wait_link);
+		at = NULL;
+	while (at && at->seq > rq->seq)
+		at = TAILQ_PREV(at, elv_requests, wait_link);
+	if (at)
+		TAILQ_INSERT_AFTER(&c->discards, at, rq, wait_link);
 	else
-		TAILQ_INSERT_TAIL(&c->discards, rq, wait_link);
+		TAILQ_INSERT_HEAD(&c->discards, rq, wait_link);
 	c->elv->held++;
 }
 

@@ -484,6 +484,26 @@ START_TEST(test_discards)
 }
 END_TEST
 
+/* A client's go in the order in which they came, also those that were chosen and set aside. */
+START_TEST(test_discards_in_order)
+{
+	make(4);
+	for (uint64_t i = 0; i < 4; i++)
+		submit(0, ELV_TRIM, 20 - 5 * i, 2);
+	dispatches("T20+2");
+	submit(0, ELV_TRIM, 40, 2);
+	completes();
+	dispatches("T15+2");
+	completes();
+	dispatches("T10+2");
+	completes();
+	dispatches("T5+2");
+	completes();
+	dispatches("T40+2");
+	end();
+}
+END_TEST
+
 /* Those that wait for the slot merge when it is free. */
 START_TEST(test_discards_merge)
 {
@@ -947,6 +967,7 @@ int main(void)
 	tcase_add_test(tc, test_blocker_goes);
 	tcase_add_test(tc, test_held_blocker_goes);
 	tcase_add_test(tc, test_discards);
+	tcase_add_test(tc, test_discards_in_order);
 	tcase_add_test(tc, test_discards_merge);
 	tcase_add_test(tc, test_sync);
 	tcase_add_test(tc, test_fua);

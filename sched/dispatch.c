@@ -307,16 +307,6 @@ static struct elv_io *form(struct elevator *e, struct elv_request *rq, struct ra
 	return io;
 }
 
-/* What must end or move before the span's request can go. */
-static struct elv_request *root(const struct elv_span *s)
-{
-	struct elv_request *rq = s->rq;
-
-	while (!s->in_flight && rq->state == ELV_HELD && rq->held_by)
-		rq = rq->held_by;
-	return rq;
-}
-
 /* The discard slot is taken: the run waits for it, part by part. */
 static void set_aside(struct elv_request *head)
 {
@@ -333,11 +323,12 @@ static void set_aside(struct elv_request *head)
 
 /*
  * rq was chosen and is out of the policy. Form the io that goes: rq's own, or that of the oldest
- * request that it has to wait for. NULL: it was set aside.
+ * request that it has to wait for. NULL: it was set aside, behind what is in flight or, if the
+ * first of that chain is of its own client and so has the same right to pull it, behind that.
  */
 static struct elv_io *start(struct elevator *e, struct elv_request *rq, bool promoted, uint64_t now)
 {
-	struct elv_request *goes = rq;
+	struct elv_request *goes = rq, *first = NULL;
 	struct range r = next_range(e, rq, 0);
 
 	while (goes->maybe_blocked) {
@@ -351,14 +342,21 @@ static struct elv_io *start(struct elevator *e, struct elv_request *rq, bool pro
 			break;
 		}
 		other = elv_of(s->rq);
-		if (s->in_flight || s->rq->state != ELV_QUEUED ||
-		    (other != e && (other->in_flight >= other->depth ||
-				    TAILQ_EMPTY(&other->free_ios)))) {
-			elv_hold(rq, root(s));
+		if (s->in_flight || (other != e && (other->in_flight >= other->depth ||
+						    TAILQ_EMPTY(&other->free_ios)))) {
+			bool own = first && elv_client_of(first) == elv_client_of(rq);
+
+			elv_hold(rq, own ? first : s->rq);
 			return NULL;
 		}
+		if (!first)
+			first = s->rq;
 		goes = s->rq->head;
 		r = next_range(other, goes, max_u64(r.start, s->node.key));
+	}
+	if (goes->state != ELV_QUEUED) { /* it waits for the discard slot, or will be tried soon */
+		elv_hold(rq, goes);
+		return NULL;
 	}
 	if (elv_is_discard(goes->op) && e->store->discarding) {
 		if (goes == rq)

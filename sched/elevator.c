@@ -147,6 +147,35 @@ static bool are_alike(const struct elv_request *a, const struct elv_request *b)
 	return elv_modifies(a->op) && elv_modifies(b->op) && elv_client_of(a) == elv_client_of(b);
 }
 
+/* What must end or move before rq can. */
+static struct elv_request *root_of(struct elv_request *rq)
+{
+	while (rq->state == ELV_HELD && rq->held_by)
+		rq = rq->held_by;
+	return rq;
+}
+
+/*
+ * What rq has to wait for and cannot pull forward: something in flight, or one that waits itself,
+ * for the discard slot. Or, for many of its own client's cannot go before the first, the last of
+ * them. NULL: nothing, or it goes in rq's place when the policy picks rq.
+ */
+static struct elv_request *waits_for(struct elv_request *rq)
+{
+	struct elv_store *store = elv_of(rq)->store;
+	struct elv_span *s = elv_index_last_blocker(store, rq);
+	enum elv_state root;
+
+	rq->maybe_blocked = s != NULL;
+	if (!s || (!s->in_flight && s->rq->state != ELV_HELD))
+		return NULL;
+	if (s->in_flight || elv_client_of(s->rq) == elv_client_of(rq))
+		return s->rq;
+	s = elv_index_blocker(store, rq, rq->offset, rq->length, NULL);
+	root = s->in_flight ? ELV_DISPATCHED : root_of(s->rq)->state;
+	return root == ELV_HELD || root == ELV_DISPATCHED ? s->rq : NULL;
+}
+
 /*
  * One that has to wait goes to the policy all the same, if what it waits for is there: when the
  * policy picks it, the other one goes in its place. But behind one of its own client's it stays
@@ -156,15 +185,14 @@ static bool are_alike(const struct elv_request *a, const struct elv_request *b)
 static bool admit_one(struct elv_request *rq, uint64_t now)
 {
 	struct elevator *e = elv_of(rq);
-	struct elv_span *s;
 
 	if (rq->maybe_blocked && !rq->sliced) {
-		s = elv_index_last_blocker(e->store, rq);
-		if (s && (s->in_flight || s->rq->state == ELV_HELD)) {
-			elv_hold(rq, s->rq);
+		struct elv_request *blocker = waits_for(rq);
+
+		if (blocker) {
+			elv_hold(rq, blocker);
 			return false;
 		}
-		rq->maybe_blocked = s != NULL;
 	}
 	if (elv_is_discard(rq->op) && e->store->discarding) {
 		elv_hold_discard(rq, false);
@@ -172,27 +200,37 @@ static bool admit_one(struct elv_request *rq, uint64_t now)
 	}
 	if (elv_merge(e, rq))
 		return true;
-	if (rq->maybe_blocked && !rq->sliced) {
-		s = elv_index_last_alike(e->store, rq);
+	if (rq->maybe_blocked && !rq->leads && !rq->sliced) {
+		struct elv_span *s = elv_index_last_alike(e->store, rq);
+
 		if (s) {
 			elv_hold(rq, s->rq);
 			return false;
 		}
+		rq->leads = true; /* older ones do not come any more */
 	}
 	elv_policy_insert(e, rq, now);
 	e->last_merge = rq;
 	return true;
 }
 
-/* Have the waiters of rq tried again; those that are alike only if it is done, or a part of it. */
+/*
+ * Have the waiters of rq tried again. If rq is not done, nor a part of it, but only offered to the
+ * policy: not those that are alike; and if rq has to wait for others itself, one of its own
+ * client's is enough to pull it forward.
+ */
 static void take_waiters(struct elv_request *rq, bool done, struct elv_requests *out)
 {
 	struct elv_request *w, *next;
+	bool enough = false;
 
 	for (w = TAILQ_FIRST(&rq->waiters); w; w = next) {
+		bool own = elv_client_of(w) == elv_client_of(rq);
+
 		next = TAILQ_NEXT(w, wait_link);
-		if (!done && are_alike(rq, w))
+		if (!done && own && (are_alike(rq, w) || enough))
 			continue;
+		enough |= own && rq->maybe_blocked;
 		elv_unhold(w);
 		TAILQ_INSERT_TAIL(out, w, wait_link);
 	}
@@ -270,7 +308,7 @@ void elv_insert(struct elv_request *rq, uint64_t now)
 	assert(conn->open);
 	assert(rq->op == ELV_FLUSH || rq->length > 0);
 	rq->error = 0;
-	rq->withdrawn = rq->maybe_blocked = rq->sliced = rq->synced = false;
+	rq->withdrawn = rq->maybe_blocked = rq->leads = rq->sliced = rq->synced = false;
 	rq->arrival = rq->age_from = now;
 	rq->first_dispatch = 0;
 	rq->seq = e->store->seq++;

@@ -118,7 +118,7 @@ struct query {
 	unsigned tries;         /* spans to look at, at most */
 };
 
-enum { TRIES = 128 };
+enum { TRIES = 1024 };
 
 /* Must rq wait for s, which overlaps, and is it as old as we want? */
 static bool conflicts(const struct query *q, const struct elv_span *s)
@@ -151,6 +151,8 @@ static void search(struct query *q, struct tree_node *n)
 	}
 	if (n->right)
 		search(q, n->right);
+	if (s->end > q->start) /* where many overlap, the bounds must be good */
+		s->min_seq = oldest_below(n);
 }
 
 /* The first from the right: of equal ones, the last to come. True: look no further. */

@@ -100,7 +100,8 @@ struct elv_request {
 	bool withdrawn;  /* its connection died before it was executed whole */
 
 	/* ---- private to sched/, but for the next and the last line ---- */
-	bool maybe_blocked; /* an older conflicting request was there when it arrived */
+	bool maybe_blocked : 1; /* an older conflicting request was there when it arrived */
+	bool leads : 1;     /* none of these is of its own client, both modifying */
 	bool sliced;        /* cut: its rest is in `rest`, it neither merges nor is merged */
 	bool synced;        /* a sync that covers it was done for it */
 	uint64_t arrival, first_dispatch; /* ns; may be read when the request is handed back */

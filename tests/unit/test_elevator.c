@@ -462,6 +462,40 @@ START_TEST(test_held_blocker_goes)
 }
 END_TEST
 
+/* So do all of a chain, and those on which the chain hangs, one with each choice. */
+START_TEST(test_chain_goes)
+{
+	make_with(&(struct sim_setup){ .policy = "cfq", .depth = 1 });
+	elv_client_set_params(&client[0]->c, &(struct elv_client_params){ 100, ELV_CLASS_IDLE }, 0);
+	submit(1, ELV_READ, 50, 1);
+	submit(0, ELV_WRITE, 9, 1);
+	dispatches("W9+1"); /* its turn of 200 ms */
+	submit(0, ELV_WRITE, 10, 2);
+	submit(0, ELV_WRITE, 11, 2); /* waits for that one */
+	submit(0, ELV_WRITE, 12, 2);
+	submit(0, ELV_WRITE, 13, 1);
+	submit(1, ELV_WRITE, 13, 1);
+	completes();
+	dispatches("R50+1");
+	for (uint64_t i = 10; i < 13; i++) {
+		char want[16];
+
+		completes();
+		snprintf(want, sizeof(want), "W%u+2", (unsigned)i);
+		dispatches(want);
+		ck_assert_ptr_eq(sim_flight(disk, 0)->io->client, &client[0]->c);
+	}
+	completes();
+	dispatches("W13+1");
+	ck_assert_ptr_eq(sim_flight(disk, 0)->io->client, &client[0]->c);
+	completes();
+	dispatches("W13+1");
+	ck_assert_ptr_eq(sim_flight(disk, 0)->io->client, &client[1]->c);
+	ck_assert_uint_lt(sim->now, SEC + 100 * MS);
+	end();
+}
+END_TEST
+
 /* --- discards --- */
 
 START_TEST(test_discards)
@@ -966,6 +1000,7 @@ int main(void)
 	tcase_add_test(tc, test_order_rounded);
 	tcase_add_test(tc, test_blocker_goes);
 	tcase_add_test(tc, test_held_blocker_goes);
+	tcase_add_test(tc, test_chain_goes);
 	tcase_add_test(tc, test_discards);
 	tcase_add_test(tc, test_discards_in_order);
 	tcase_add_test(tc, test_discards_merge);

@@ -16,7 +16,7 @@
  *    for its next request, up to slice_idle: if the client is behind its share, because it would
  *    lose the share otherwise; else only if its requests lie close together, because a seek away
  *    and back would cost more. Not if it usually thinks for longer than that. The waiting is
- *    charged;
+ *    charged, but for a moment between requests that lie far apart;
  *  - within a client, sync requests (somebody waits for them) and async ones are two queues, which
  *    are served 5 : 2;
  *  - class rt goes first, but while class be wants the disk too it gets no more than 9 : 1, request
@@ -42,6 +42,7 @@ enum {
 	BE_SHARE = 1,         /* of class be against ... */
 	RT_SHARE = 9,         /* ... class rt, while both want the disk */
 	EWMA = 8,
+	MOMENT = 4,            /* this part of a request's time may pass until the next one */
 	CLOSE_BYTES = 1 << 20, /* requests nearer than this to each other: no long seek */
 };
 static const uint64_t idle_interval = 200 * MS;
@@ -357,12 +358,27 @@ static void learn(const struct cfq *q, struct cfq_client *cc, const struct elv_r
 	cc->last_sync_done = 0;
 }
 
-/* Has the disk waited for the active client, in vain or not? The time is the client's. */
-static void stop_waiting(struct cfq *q, uint64_t now)
+/* Do the requests of the active client's turn lie so far apart that a long turn saves nothing? */
+static bool is_seeky(const struct cfq *q)
 {
+	return q->active->kind[q->turn_kind].seek > CLOSE_BYTES;
+}
+
+/*
+ * Has the disk waited for the active client, in vain or not? The time is the client's. But where
+ * each request takes its seek, the moment until the next one is not, if that came: of two readers
+ * with unequal weights only the heavier one is waited for, and would get too little.
+ */
+static void stop_waiting(struct cfq *q, uint64_t now, bool came)
+{
+	uint64_t cost, moment;
+
 	if (!q->active || !q->waits_since)
 		return;
-	charge(q, q->active, (int64_t)elv_cost_of_time(now - q->waits_since));
+	cost = elv_cost_of_time(now - q->waits_since);
+	moment = came && is_seeky(q) ? q->active->mean_cost / MOMENT : 0;
+	if (cost > moment)
+		charge(q, q->active, (int64_t)(cost - moment));
 	q->waits_since = 0;
 }
 
@@ -404,7 +420,7 @@ static void cfq_insert(struct elevator *e, struct elv_request *rq, uint64_t now)
 	learn(q, cc, rq);
 	if (q->active == cc) {
 		q->hits += q->waits_since != 0;
-		stop_waiting(q, now);
+		stop_waiting(q, now, true);
 	}
 	if (cc->io_class != ELV_CLASS_IDLE)
 		q->others_seen = now;
@@ -490,12 +506,6 @@ static struct elv_request *pick_request(struct elevator *e, struct cfq_client *c
 		return oldest;
 	}
 	return nearest(q, k);
-}
-
-/* Do the requests of the active client's turn lie so far apart that a long turn saves nothing? */
-static bool is_seeky(const struct cfq *q)
-{
-	return q->active->kind[q->turn_kind].seek > CLOSE_BYTES;
 }
 
 /* Has the active client had its turn? */
@@ -609,7 +619,7 @@ static struct cfq_client *choose_client(struct elevator *e, enum elv_class io_cl
 			return NULL;
 		}
 	}
-	stop_waiting(q, now);
+	stop_waiting(q, now, false);
 	cc = first_client(q, io_class);
 	begin_turn(q, cc, now);
 	return cc;

@@ -101,6 +101,42 @@ START_TEST(test_sync_writer)
 }
 END_TEST
 
+/*
+ * Readers that ask for one block after the other have their shares of what is read, also if it takes
+ * a while from an answer to the next request: only the heavier one is waited for. Beyond a quarter
+ * of a request's time it begins to pay for that.
+ */
+START_TEST(test_moments)
+{
+	static const struct party party[] = {
+		{ 100, BE, 1, RANDOM(1, 0, 4096) }, { 300, BE, 1, RANDOM(1, 0, 4096) },
+	};
+	struct sim_model model = sim_model_hdd(200 * GIB);
+	double share;
+	struct world w;
+
+	for (uint64_t think = 100 * US; think < 8 * MS; think *= 2) {
+		struct party thinking[2];
+
+		memcpy(thinking, party, sizeof(party));
+		thinking[0].load.think = thinking[1].load.think = think;
+		world_make(&w, "cfq", &model, 1, thinking, 2);
+		world_go(&w, thinking);
+		world_run(&w, SEC);
+		world_mark(&w);
+		world_run(&w, 100 * SEC);
+		share = world_iops(&w, 0) / (world_iops(&w, 0) + world_iops(&w, 1));
+		printf("%.1f ms from an answer to the next request: %.3f of them for a quarter\n",
+		       (double)think / 1e6, share);
+		if (think <= 2 * MS)
+			ck_assert_double_le(fabs(share - 0.25), 0.0125);
+		else
+			ck_assert_double_ge(share, 0.2375);
+		world_end(&w);
+	}
+}
+END_TEST
+
 /* A client that went away is not waited for. */
 START_TEST(test_gone)
 {
@@ -432,6 +468,7 @@ int main(void)
 	tcase_add_test(tc, test_thinking);
 	tcase_add_test(tc, test_no_waiting);
 	tcase_add_test(tc, test_sync_writer);
+	tcase_add_test(tc, test_moments);
 	tcase_add_test(tc, test_gone);
 	tcase_add_test(tc, test_reader_beside_writers);
 	tcase_add_test(tc, test_two_streams);

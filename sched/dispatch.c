@@ -431,11 +431,12 @@ static struct elv_io *dispatch_one(struct elevator *e, uint64_t now, uint64_t *w
 	return io;
 }
 
-/* The next io of the disk: from the elevator with the smallest tag that has one to give. */
-static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *wake)
+/* From the elevator with the smallest tag that has one to give. */
+static struct elv_io *ask_all(struct elv_disk *d, uint64_t now, uint64_t *wake)
 {
 	struct tree_node *n, *next;
 
+	d->news = false;
 	for (n = tree_first(&d->waiting); n; n = next) {
 		struct elevator *e = tree_entry(n, struct elevator, disk_node);
 		struct elv_io *io;
@@ -455,6 +456,20 @@ static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *
 		return io;
 	}
 	return NULL;
+}
+
+/*
+ * The next io of the disk. When a choice is set aside, a discard and those that wait for it may go
+ * to policies that have been asked before.
+ */
+static struct elv_io *dispatch_next(struct elv_disk *d, uint64_t now, uint64_t *wake)
+{
+	struct elv_io *io;
+
+	do {
+		io = ask_all(d, now, wake);
+	} while (!io && d->news);
+	return io;
 }
 
 unsigned elv_disk_dispatch(struct elv_disk *d, uint64_t now, struct elv_ios *out, uint64_t *wake)

@@ -27,6 +27,8 @@ static void count_run(struct elevator *e, const struct elv_request *head, int de
 	e->in_policy += (unsigned)delta;
 	if (elv_is_discard(head->op))
 		elv_client_of(head)->discards_queued += (unsigned)delta;
+	if (delta > 0)
+		e->disk->news = true;
 	elv_disk_update(e);
 }
 

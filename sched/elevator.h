@@ -80,6 +80,7 @@ struct elv_disk {
 	TAILQ_HEAD(, elevator) elevators;
 	struct tree waiting;  /* elevators whose policy has something, by start tag */
 	uint64_t vtime;       /* start tag of the last dispatched io */
+	bool news;            /* something went to a policy since all were asked */
 	struct elv_ios ready; /* to be submitted, whatever the policies say: retries, syncs */
 };
 

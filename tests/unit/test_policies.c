@@ -52,6 +52,15 @@ START_TEST(test_chaos)
 }
 END_TEST
 
+/* What once went wrong, and does not come soon by chance. */
+START_TEST(test_found)
+{
+	/* A discard, offered after an elevator had been asked, took a read of that one along. */
+	chaos("deadline", CHAOS_EXPORTS | CHAOS_SMALL | CHAOS_CLOSE, 3002, 700);
+	chaos("cfq", CHAOS_EXPORTS | CHAOS_SMALL | CHAOS_AGE, 3047, 500);
+}
+END_TEST
+
 START_TEST(test_determinism)
 {
 	const char *policy = elv_policies[_i]->name;
@@ -71,6 +80,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, test_chaos, 0, (int)n_policies() * N_KINDS);
+	tcase_add_test(tc, test_found);
 	tcase_add_loop_test(tc, test_determinism, 0, (int)n_policies());
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);

@@ -304,3 +304,13 @@ const char *export_name(const struct export *e)
 {
 	return e->name;
 }
+
+void export_description(struct export *e, char *buf, size_t len)
+{
+	const char *text;
+
+	disk_lock(e->disk);
+	text = e->settings.export.description;
+	snprintf(buf, len, "%s", text ? text : "");
+	disk_unlock(e->disk);
+}

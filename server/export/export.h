@@ -36,7 +36,7 @@ enum client_key {
 /* The settings of an export that concern neither its store nor its elevator nor a policy. */
 struct export_params {
 	char *name;          /* what clients ask for; overrides the section's or the file's */
-	char *description;   /* shown to clients; may be NULL */
+	char *description;   /* shown to clients; may be NULL; runtime */
 	char *device_group;  /* exports of one group share one disk's depth; may be NULL */
 	uint64_t scheduler;  /* index in elv_policies; runtime */
 	uint64_t client_key; /* enum client_key */
@@ -122,12 +122,14 @@ void export_put(struct export *e);
 /* Constant while a reference is held. */
 const char *export_name(const struct export *e);
 
+/* Its description, which may change, cut to fit. */
+void export_description(struct export *e, char *buf, size_t len);
+
 /* --- looking inside ------------------------------------------------------------------------- */
 
 /* One line of export.list. */
 struct export_summary {
 	const char *name;                /* valid while the export is referenced */
-	const char *description;         /* "" if there is none */
 	const char *path, *device, *aio; /* of the store: geometry.device_name, geometry.aio */
 	uint64_t size;                   /* bytes */
 	bool readonly, rotational;

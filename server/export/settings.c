@@ -76,7 +76,7 @@ const struct tunable export_rows[] = {
 	{ .name = "name", .kind = TUNABLE_STRING, .max = 4096, EXPORT(name), .when = WHEN_START,
 	  .help = "what clients ask for" },
 	{ .name = "description", .kind = TUNABLE_STRING, .max = 4096, EXPORT(description),
-	  .when = WHEN_START, .help = "text for people who look for an export" },
+	  .when = WHEN_RUNTIME, .help = "text for people who look for an export" },
 	{ .name = "scheduler", .kind = TUNABLE_ENUM, .choices = scheduler_names,
 	  .dflt = DEFAULT_POLICY, EXPORT(scheduler), .when = WHEN_RUNTIME,
 	  .help = "policy that chooses which request goes next" },

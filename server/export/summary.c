@@ -9,13 +9,11 @@
 void export_summarize(struct export *e, struct export_summary *out)
 {
 	const struct store_geometry *g = &e->store->geometry;
-	const char *description = e->settings.export.description;
 	struct client *c;
 	uint64_t now;
 
 	*out = (struct export_summary){
 		.name = e->name,
-		.description = description ? description : "",
 		.path = e->settings.store.path,
 		.device = g->device_name,
 		.aio = g->aio,

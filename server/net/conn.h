@@ -36,6 +36,7 @@ struct conn_handshake {
 	size_t sent;                /* of out */
 	enum nbd_handshake_result result;
 	struct client_peer peer;
+	char description[NBD_STRING_MAX + 1]; /* of the export that was asked for last */
 };
 
 struct conn {

@@ -13,10 +13,10 @@ enum { READ_SIZE = 64 << 10 };
 /* ---- what the protocol asks about exports ---- */
 
 /* e's reference goes into info. */
-static void describe(struct export *e, struct nbd_export_info *info)
+static void describe(struct conn *c, struct export *e, struct nbd_export_info *info)
 {
 	const struct store_geometry *g = &e->store->geometry;
-	const char *description = e->settings.export.description;
+	char *description = c->hs->description;
 	struct nbd_capabilities caps = {
 		.read_only = e->settings.store.readonly || g->readonly,
 		.rotational = false, /* clients would sort, too; here is the elevator for that */
@@ -35,8 +35,9 @@ static void describe(struct export *e, struct nbd_export_info *info)
 	info->preferred_block = g->preferred;
 	info->name = e->name;
 	info->name_len = strlen(e->name);
+	export_description(e, description, sizeof(c->hs->description));
 	info->description = description;
-	info->description_len = description ? strlen(description) : 0;
+	info->description_len = strlen(description);
 	info->export = e;
 }
 
@@ -55,7 +56,7 @@ static int find_export(void *ctx, const char *name, size_t len, enum nbd_find_pu
 			snprintf(err, errlen, "there is no default export");
 		return -ENOENT;
 	}
-	describe(e, info);
+	describe(c, e, info);
 	return 0;
 }
 
@@ -69,7 +70,7 @@ static int next_export(void *ctx, uint64_t *cursor, struct nbd_export_info *info
 	(void)errlen;
 	if (!e)
 		return 0;
-	describe(e, info);
+	describe(c, e, info);
 	return 1;
 }
 

@@ -96,11 +96,12 @@ void service_accept_again(struct service *s)
 void service_kick(struct service *s)
 {
 	struct loop *loop = &s->loops[0];
-	struct disk *d;
+	struct export *e;
 
+	/* Not those of hidden exports, which may go again. */
 	pthread_mutex_lock(&s->server.lock);
-	TAILQ_FOREACH(d, &s->server.disks, link) {
-		struct loop_disk *ld = loop_disk(loop, d);
+	TAILQ_FOREACH(e, &s->server.exports, link) {
+		struct loop_disk *ld = e->hidden ? NULL : loop_disk(loop, e->disk);
 
 		if (ld)
 			loop_disk_busy(loop, ld);

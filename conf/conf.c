@@ -149,6 +149,8 @@ void conf_complain(struct conf *c, struct conf_place place, const char *fmt, ...
 
 int conf_error_text(const struct conf_error *e, char *buf, size_t len)
 {
+	if (!e->place.file)
+		return snprintf(buf, len, "%s", e->text);
 	if (!e->place.line)
 		return snprintf(buf, len, "%s: %s", e->place.file, e->text);
 	return snprintf(buf, len, "%s:%u: %s", e->place.file, e->place.line, e->text);

@@ -41,7 +41,7 @@ enum {
 
 /* Where something stands: file is the struct conf's; line counts from 1, 0 is the whole file. */
 struct conf_place {
-	const char *file;
+	const char *file; /* NULL: in no file */
 	unsigned line;
 };
 
@@ -96,6 +96,9 @@ struct conf {
 /* The row of `include`, for manuals and samples. */
 extern const struct tunable conf_rows[];
 
+/* Empty: only for complaints. */
+void conf_init(struct conf *c);
+
 /*
  * Read the file and all that it includes, and check every setting. kinds must outlive the result.
  * conf_free is due in any case. 0; -EINVAL: there are errors; -ENOMEM; another errno: the file
@@ -116,7 +119,10 @@ const struct conf_setting *conf_get(const struct conf_section *s, const char *na
 void conf_complain(struct conf *c, struct conf_place place, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* An error as it is to be shown: "FILE:LINE: text", cut to fit. The length like snprintf. */
+/*
+ * An error as it is to be shown: "FILE:LINE: text", as much of it as is known; cut to fit. The
+ * length like snprintf.
+ */
 int conf_error_text(const struct conf_error *e, char *buf, size_t len);
 
 /* ---- writing ---- */

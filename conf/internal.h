@@ -18,9 +18,6 @@ struct conf_file {
 	TAILQ_ENTRY(conf_file) link;
 };
 
-/* Empty. */
-void conf_init(struct conf *c);
-
 /* Nothing more is to be read: too many errors, or no memory. */
 bool conf_is_full(const struct conf *c);
 

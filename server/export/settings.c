@@ -15,7 +15,9 @@ static const char *const log_levels[] = { "error", "warning", "info", "debug", N
 const struct tunable server_rows[] = {
 	{ .name = "listen", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 300,
 	  SERVER(listen),
-	  .help = "address and port to listen on, as 10.0.0.1:10809 or [::]:10809" },
+	  .help = "address and port to listen on, as 10.0.0.1:10809 or [::]:10809",
+	  .paragraph = "localhost is 127.0.0.1 and, where there is one, ::1. By default it is "
+		"localhost:10809, or nothing where unix is set." },
 	{ .name = "unix", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 107,
 	  SERVER(unix_sockets), .help = "path of a Unix socket to listen on" },
 	{ .name = "control", .kind = TUNABLE_STRING, .max = 107, SERVER(control),

@@ -310,20 +310,20 @@ int listen_check(const char *where, char *err, size_t errlen)
 	return parse(where, host, sizeof(host), port, sizeof(port), err, errlen);
 }
 
-int listen_tcp(struct service *s, const char *where, bool optional, char *err, size_t errlen)
+/* optional: an address that this machine does not have is passed over. */
+static int listen_host(struct service *s, const char *host, const char *port, bool optional,
+		       char *err, size_t errlen)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *all, *ai;
-	char host[256], port[8];
-	int res = parse(where, host, sizeof(host), port, sizeof(port), err, errlen);
+	const char *form = strchr(host, ':') ? "[%s]:%s" : "%s:%s";
+	char where[300];
+	int res = getaddrinfo(*host ? host : NULL, port, &hints, &all);
 
-	if (res)
-		return res;
-	res = getaddrinfo(*host ? host : NULL, port, &hints, &all);
+	snprintf(where, sizeof(where), form, host, port);
 	if (res) {
 		snprintf(err, errlen, "cannot listen on %s: %s", where, gai_strerror(res));
 		return res == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL;
 	}
-	res = 0;
 	for (ai = all; ai && !res; ai = ai->ai_next) {
 		int fd = bind_tcp(ai);
 
@@ -337,6 +337,19 @@ int listen_tcp(struct service *s, const char *where, bool optional, char *err, s
 	}
 	freeaddrinfo(all);
 	return res;
+}
+
+int listen_tcp(struct service *s, const char *where, char *err, size_t errlen)
+{
+	char host[256], port[8];
+	int res = parse(where, host, sizeof(host), port, sizeof(port), err, errlen);
+
+	if (res)
+		return res;
+	if (strcmp(host, "localhost"))
+		return listen_host(s, host, port, false, err, errlen);
+	res = listen_host(s, "127.0.0.1", port, false, err, errlen);
+	return res ? res : listen_host(s, "::1", port, true, err, errlen);
 }
 
 /* Is there something at path that may be replaced? 0 if so, or if there is nothing. */

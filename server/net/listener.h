@@ -35,10 +35,10 @@ struct listeners {
 void listeners_init(struct listeners *ls);
 
 /*
- * Listen on "HOST:PORT" or "[ADDRESS]:PORT" (every address that HOST has). 0; -EINVAL: that is not
- * one; else why it cannot be. optional: an address that this machine does not have is passed over.
+ * Listen on "HOST:PORT" or "[ADDRESS]:PORT" (every address that HOST has; localhost is 127.0.0.1
+ * and, if this machine has it, ::1). 0; -EINVAL: that is not one; else why it cannot be.
  */
-int listen_tcp(struct service *s, const char *where, bool optional, char *err, size_t errlen);
+int listen_tcp(struct service *s, const char *where, char *err, size_t errlen);
 
 /* Listen on a Unix socket. A stale one is replaced, a live one is -EADDRINUSE. */
 int listen_unix(struct service *s, const char *path, char *err, size_t errlen);

@@ -117,13 +117,12 @@ static void request_stop(void *ctx)
 	kill(getpid(), SIGTERM);
 }
 
-int service_init(struct service *s, const struct server_params *params, const char *local_port)
+int service_init(struct service *s, const struct server_params *params)
 {
 	sigset_t set;
 	int res;
 
 	memset(s, 0, sizeof(*s));
-	s->local_port = local_port;
 	s->signal_fd = s->gone_fd = -1;
 	listeners_init(&s->listeners);
 	service_reloads_init(s);
@@ -156,19 +155,6 @@ static void raise_limits(void)
 		log_debug("cannot raise the limit of open files: %s", strerror(errno));
 }
 
-static int listen_local(struct service *s, const char *port, char *err, size_t errlen)
-{
-	char where[64];
-	int res;
-
-	snprintf(where, sizeof(where), "127.0.0.1:%.8s", port);
-	res = listen_tcp(s, where, false, err, errlen);
-	if (res)
-		return res;
-	snprintf(where, sizeof(where), "[::1]:%.8s", port);
-	return listen_tcp(s, where, true, err, errlen);
-}
-
 static enum service_status open_sockets(struct service *s, const struct activation *passed,
 					char *err, size_t errlen)
 {
@@ -179,11 +165,11 @@ static enum service_status open_sockets(struct service *s, const struct activati
 	int res = 0;
 
 	for (; tcp && *tcp && !res; tcp++)
-		res = listen_tcp(s, *tcp, false, err, errlen);
+		res = listen_tcp(s, *tcp, err, errlen);
 	for (; paths && *paths && !res; paths++)
 		res = listen_unix(s, *paths, err, errlen);
-	if (!res && !passed->listen && (s->local_port || !any))
-		res = listen_local(s, s->local_port ? s->local_port : "10809", err, errlen);
+	if (!any)
+		res = listen_tcp(s, "localhost:10809", err, errlen);
 	if (!res)
 		return SERVICE_STOPPED;
 	return res == -EINVAL ? SERVICE_MISUSED : SERVICE_BROKEN;

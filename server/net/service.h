@@ -41,7 +41,6 @@ struct service {
 	struct listeners listeners;            /* loop 0's thread, once it runs */
 	struct control_socket *control;        /* loop 0's thread, once it runs; NULL: none */
 
-	const char *local_port;
 	/*
 	 * Loads the configuration again; the main thread's. Set before service_start; NULL: there
 	 * is none.
@@ -70,11 +69,10 @@ struct service {
 };
 
 /*
- * Everything empty; signals that matter are blocked from here on. local_port: the port to listen
- * on at 127.0.0.1 and, where there is one, ::1; NULL: the usual one if the params name no socket,
- * else none. 0, or -ENOMEM and the like.
+ * Everything empty; signals that matter are blocked from here on. If the params name no socket, it
+ * will be localhost:10809. 0, or -ENOMEM and the like.
  */
-int service_init(struct service *s, const struct server_params *params, const char *local_port);
+int service_init(struct service *s, const struct server_params *params);
 
 /*
  * The exports and rules are there: open sockets, give up privileges, start the threads. 0, or an

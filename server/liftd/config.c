@@ -1,0 +1,244 @@
+#include "server/liftd/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/net/listener.h"
+#include "server/net/service.h"
+
+/* Of options and images. */
+static const struct conf_place no_place = { NULL, 0 };
+
+/* ---- from images ---- */
+
+/* The file's base name; of "null:" null. */
+static char *name_of(const char *image)
+{
+	const char *slash = strrchr(image, '/');
+	const char *base = slash && slash[1] ? slash + 1 : image;
+
+	return strdup(!strcmp(image, "null:") ? "null" : base);
+}
+
+/* One export for each image, with defaults. 0 or -ENOMEM. */
+static int take_images(struct config *c, const struct options *o)
+{
+	c->exports = calloc(o->nimages, sizeof(*c->exports));
+	if (!c->exports)
+		return -ENOMEM;
+	for (; c->nexports < o->nimages; c->nexports++)
+		if (export_settings_init(&c->exports[c->nexports].settings))
+			return -ENOMEM;
+	return 0;
+}
+
+/* ---- options ---- */
+
+static int set_server(struct config *c, const struct options *o)
+{
+	struct tunable_changes changes = { .when = WHEN_START };
+	char err[TUNABLE_ERR_MAX];
+	int res = 0;
+
+	for (size_t i = 0; i < o->server.n && res != -ENOMEM; i++) {
+		const struct setting *s = &o->server.set[i];
+
+		res = tunable_changes_set(&changes, server_rows, &c->server, s->name, s->value, err,
+					  sizeof(err));
+		if (!res && !strcmp(s->name, "listen"))
+			res = listen_check(s->value, err, sizeof(err));
+		if (res)
+			conf_complain(&c->file, no_place, "%s", err);
+	}
+	if (res != -ENOMEM)
+		tunable_changes_commit(&changes);
+	tunable_changes_free(&changes);
+	return res == -ENOMEM ? res : 0;
+}
+
+/* The settings of one export. 0; -EINVAL: there are complaints; -ENOMEM. */
+static int set_export(struct config *c, const struct options *o, struct config_export *e,
+		      const char *image)
+{
+	struct option_list all = o->export;
+	struct setting_error err;
+	int res;
+
+	if (image && all.n == OPTIONS_MAX) {
+		conf_complain(&c->file, no_place, "more than %d options", OPTIONS_MAX);
+		return -EINVAL;
+	}
+	if (image)
+		all.set[all.n++] = (struct setting){ "path", image };
+	res = export_settings_set(&e->settings, all.set, all.n, &err);
+	if (res) {
+		if (e->section)
+			conf_complain(&c->file, no_place, "export '%.80s': %s",
+				      e->settings.export.name, err.text);
+		else
+			conf_complain(&c->file, no_place, "%s", err.text);
+		return res == -ENOMEM ? res : -EINVAL;
+	}
+	if (!e->settings.export.name || !*e->settings.export.name) {
+		free(e->settings.export.name);
+		e->settings.export.name = name_of(image);
+		if (!e->settings.export.name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* What is wrong for one export is wrong for all, so it is said once. */
+static int set_exports(struct config *c, const struct options *o)
+{
+	for (size_t i = 0; i < c->nexports; i++) {
+		int res = set_export(c, o, &c->exports[i], o->nimages ? o->images[i] : NULL);
+
+		if (res)
+			return res;
+	}
+	return 0;
+}
+
+static int set_clients(struct config *c, const struct options *o)
+{
+	struct setting_error err;
+
+	for (size_t i = 0; i < o->nclient; i++) {
+		int res = rules_add(&c->rules, o->client[i].match, NULL, &o->client[i].set, 1,
+				    &err);
+
+		if (res == -ENOMEM)
+			return res;
+		if (res)
+			conf_complain(&c->file, no_place, "%s", err.text);
+	}
+	return 0;
+}
+
+/* ---- what several settings must agree about ---- */
+
+static void check_names(struct config *c, const struct options *o)
+{
+	for (size_t n = 0; n < o->nimages; n++)
+		for (size_t i = 0; i < n; i++)
+			if (!strcmp(c->exports[i].settings.export.name,
+				    c->exports[n].settings.export.name))
+				conf_complain(&c->file, no_place,
+					      "images %s and %s: two exports would be called '%s'",
+					      o->images[i], o->images[n],
+					      c->exports[n].settings.export.name);
+}
+
+static void check_image(struct config *c, const struct config_export *e)
+{
+	const struct store_params *p = &e->settings.store;
+	struct conf_place place = config_export_place(e);
+
+	if (!p->path || !*p->path)
+		conf_complain(&c->file, place, "path: export '%s' has no path: expected a file, a "
+			      "block device or null:", e->settings.export.name);
+	else if (!strcmp(p->path, "null:") && !p->size)
+		conf_complain(&c->file, place,
+			      "size: export '%s': the null store needs a size, as 10G",
+			      e->settings.export.name);
+}
+
+static void check_default(struct config *c)
+{
+	const char *name = c->server.default_export;
+	struct conf_place place = no_place;
+	const struct conf_section *s;
+
+	if (!name || !*name)
+		return;
+	for (size_t i = 0; i < c->nexports; i++)
+		if (!strcmp(c->exports[i].settings.export.name, name))
+			return;
+	TAILQ_FOREACH(s, &c->file.sections, link) {
+		const struct conf_setting *t = conf_get(s, "default_export");
+
+		if (t && !strcmp(t->value, name))
+			place = t->place;
+	}
+	conf_complain(&c->file, place,
+		      "default_export: there is no export '%s'; expected the name of one", name);
+}
+
+static void check_all(struct config *c, const struct options *o)
+{
+	const struct config_export *e;
+
+	check_names(c, o);
+	for (e = c->exports; e < c->exports + c->nexports; e++)
+		check_image(c, e);
+	check_default(c);
+	if (!c->nexports && !c->file.nerrors)
+		conf_complain(&c->file, (struct conf_place){ o->config, 0 },
+			      "there is nothing to serve; expected [export NAME]");
+}
+
+/* ---- loading ---- */
+
+/* The file alone. 0, -ENOMEM, or why it cannot be read. */
+static int read_file(struct config *c, const char *path)
+{
+	int res = conf_load(&c->file, path, config_kinds());
+
+	return !res || res == -EINVAL ? config_take_sections(c) : res;
+}
+
+static int put_together(struct config *c, const struct options *o)
+{
+	int res = o->config ? read_file(c, o->config) : take_images(c, o);
+
+	if (!res)
+		res = set_server(c, o);
+	if (!res)
+		res = set_exports(c, o);
+	if (res && res != -EINVAL)
+		return res;
+	if (!res || o->config)
+		check_all(c, o);
+	return set_clients(c, o);
+}
+
+int config_load(struct config *c, const struct options *o)
+{
+	int res;
+
+	memset(c, 0, sizeof(*c));
+	conf_init(&c->file);
+	TAILQ_INIT(&c->rules);
+	res = tunable_defaults(server_rows, &c->server);
+	if (!res)
+		res = put_together(c, o);
+	c->file.no_memory |= res == -ENOMEM;
+	if (c->file.no_memory || res == -EACCES || res == -EPERM || res == -EIO)
+		return SERVICE_BROKEN;
+	return res || c->file.nerrors ? SERVICE_MISUSED : 0;
+}
+
+void config_free(struct config *c)
+{
+	for (size_t i = 0; i < c->nexports; i++)
+		export_settings_free(&c->exports[i].settings);
+	free(c->exports);
+	rules_free(&c->rules);
+	tunable_free(server_rows, &c->server);
+	conf_free(&c->file);
+}
+
+void config_each_error(const struct config *c, void (*fn)(void *ctx, const char *text), void *ctx)
+{
+	const struct conf_error *e;
+	char text[8192];
+
+	TAILQ_FOREACH(e, &c->file.errors, link) {
+		conf_error_text(e, text, sizeof(text));
+		fn(ctx, text);
+	}
+	if (c->file.no_memory)
+		fn(ctx, "out of memory");
+}

@@ -1,0 +1,313 @@
+#include "server/liftd/options.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/export/settings.h"
+#include "server/net/log.h"
+#include "server/net/service.h"
+
+static const char default_config[] = "/etc/liftd/liftd.conf";
+
+static int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static int complain(const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_error("%s", text);
+	return SERVICE_MISUSED;
+}
+
+/* ---- help ---- */
+
+static const char usage_text[] =
+	"usage: liftd [OPTION]... IMAGE...\n"
+	"       liftd [OPTION]... [-c FILE]\n"
+	"\n"
+	"Serves files and block devices as network block devices (NBD), each with an I/O\n"
+	"scheduler: the images that are named, or what the configuration says.\n"
+	"An IMAGE is a file, a block device, or null: (which needs -o size=SIZE).\n"
+	"\n"
+	"  -c, --config FILE          configuration (/etc/liftd/liftd.conf, without an IMAGE);\n"
+	"                             options take the place of what it says. SIGHUP and\n"
+	"                             liftctl reload load it again\n"
+	"      --check                only say what is wrong with configuration and options\n"
+	"      --dump-config          only print all settings, as a configuration\n"
+	"  -U, --unix PATH            listen on a Unix socket\n"
+	"  -p, --port N               TCP port (10809)\n"
+	"  -b, --bind ADDRESS         listen on TCP at this address; without it on 127.0.0.1\n"
+	"                             and ::1, or not at all with a Unix socket and no port\n"
+	"  -x, --export-name NAME     name of the only image's export (the file's base name)\n"
+	"  -r, --read-only            refuse writes\n"
+	"  -s, --scheduler NAME       choose the I/O scheduler\n"
+	"  -o, --option NAME=VALUE    any tunable of the server, the exports, the scheduler\n"
+	"                             (another one's: SCHEDULER.NAME=VALUE), or of clients:\n"
+	"                             client:MATCH.NAME=VALUE\n"
+	"      --control PATH         control socket, for liftctl\n"
+	"      --threads N            threads that serve connections\n"
+	"      --pid-file FILE        write the process id there\n"
+	"      --user USER, --group GROUP   become them once everything is open\n"
+	"      --log LEVEL            error, warning, info or debug\n"
+	"      --version, --help\n"
+	"\n"
+	"A configuration has the sections [server], [export NAME] and [client MATCH], with a\n"
+	"line NAME = VALUE for each tunable.\n"
+	"\n"
+	"Tunables (with what is allowed, and the default). A bare number has the unit shown.\n";
+
+static void print_rows(const char *title, const char *prefix, const struct tunable *rows)
+{
+	char allowed[256], dflt[64];
+
+	if (rows->name)
+		printf("\n%s:\n", title);
+	for (; rows->name; rows++) {
+		tunable_allowed(rows, allowed, sizeof(allowed));
+		if (rows->kind == TUNABLE_STRING)
+			snprintf(dflt, sizeof(dflt), "%s", rows->dflt_str ? rows->dflt_str : "");
+		else
+			tunable_print(rows, tunable_default(rows), dflt, sizeof(dflt));
+		printf("  %s%s (%s)%s%s\n      %s\n", prefix, rows->name, allowed,
+		       *dflt ? ", default " : "", dflt, rows->help);
+	}
+}
+
+static int print_help(void)
+{
+	char title[128];
+
+	fputs(usage_text, stdout);
+	print_rows("Server", "", server_rows);
+	print_rows("Exports", "", export_rows);
+	print_rows("Exports: the image", "", store_rows);
+	print_rows("Exports: the queue", "", elv_rows);
+	for (unsigned i = 0; elv_policies[i]; i++) {
+		snprintf(title, sizeof(title), "Scheduler %s: %s", elv_policies[i]->name,
+			 elv_policies[i]->help);
+		if (elv_policies[i]->rows->name)
+			print_rows(title, "", elv_policies[i]->rows);
+		else
+			printf("\n%s\n", title);
+	}
+	print_rows("Clients", "client:MATCH.", elv_client_rows);
+	return fflush(stdout) || ferror(stdout) ? SERVICE_BROKEN : SERVICE_STOPPED;
+}
+
+/* ---- collecting ---- */
+
+static int add_setting(struct option_list *l, const char *name, const char *value)
+{
+	if (l->n == OPTIONS_MAX)
+		return complain("more than %d options", OPTIONS_MAX);
+	l->set[l->n++] = (struct setting){ name, value };
+	return 0;
+}
+
+/* client:MATCH.NAME=VALUE, split at the last =, then at the last dot. text may be written to. */
+static int add_client(struct options *o, char *text)
+{
+	char *equals = strrchr(text, '='), *dot;
+
+	if (equals)
+		*equals = '\0';
+	dot = strrchr(text, '.');
+	if (!equals || !dot || dot == text + strlen("client:")) {
+		if (equals)
+			*equals = '=';
+		return complain("option '%s': expected client:MATCH.NAME=VALUE", text);
+	}
+	*dot = '\0';
+	if (o->nclient == OPTIONS_MAX)
+		return complain("more than %d options for clients", OPTIONS_MAX);
+	o->client[o->nclient++] = (struct client_option){
+		.match = text + strlen("client:"),
+		.set = { dot + 1, equals + 1 },
+	};
+	return 0;
+}
+
+static int add_option(struct options *o, char *text)
+{
+	char *equals = strchr(text, '=');
+
+	if (!strncmp(text, "client:", 7))
+		return add_client(o, text);
+	if (!equals || equals == text)
+		return complain("option '%s': expected NAME=VALUE", text);
+	*equals = '\0';
+	if (!strcmp(text, "name"))
+		o->has_name = true;
+	return add_setting(tunable_find(server_rows, text) ? &o->server : &o->export, text,
+			   equals + 1);
+}
+
+static int take_once(const char **to, const char *option, const char *arg)
+{
+	if (*to)
+		return complain("%s is given twice", option);
+	*to = arg;
+	return 0;
+}
+
+enum {
+	OPT_CONTROL = 256, OPT_THREADS, OPT_PID_FILE, OPT_USER, OPT_GROUP, OPT_LOG, OPT_CHECK,
+	OPT_DUMP, OPT_VERSION, OPT_HELP
+};
+
+static const char short_options[] = "c:U:p:b:x:rs:o:";
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "check", no_argument, NULL, OPT_CHECK },
+	{ "dump-config", no_argument, NULL, OPT_DUMP },
+	{ "unix", required_argument, NULL, 'U' },
+	{ "port", required_argument, NULL, 'p' },
+	{ "bind", required_argument, NULL, 'b' },
+	{ "export-name", required_argument, NULL, 'x' },
+	{ "read-only", no_argument, NULL, 'r' },
+	{ "scheduler", required_argument, NULL, 's' },
+	{ "option", required_argument, NULL, 'o' },
+	{ "control", required_argument, NULL, OPT_CONTROL },
+	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "pid-file", required_argument, NULL, OPT_PID_FILE },
+	{ "user", required_argument, NULL, OPT_USER },
+	{ "group", required_argument, NULL, OPT_GROUP },
+	{ "log", required_argument, NULL, OPT_LOG },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ NULL, 0, NULL, 0 }
+};
+
+/* One option. 0, or an exit status. */
+static int take_option(struct options *o, int option, char *arg)
+{
+	switch (option) {
+	case 'c':
+		return take_once(&o->config, "--config", arg);
+	case OPT_CHECK:
+		o->check = true;
+		return 0;
+	case OPT_DUMP:
+		o->dump = true;
+		return 0;
+	case 'U':
+		return add_setting(&o->server, "unix", arg);
+	case 'p':
+		return take_once(&o->port, "--port", arg);
+	case 'b':
+		if (o->nbind == OPTIONS_MAX_BINDS)
+			return complain("more than %d addresses", OPTIONS_MAX_BINDS);
+		o->bind[o->nbind++] = arg;
+		return 0;
+	case 'x':
+		o->has_name = true;
+		return add_setting(&o->export, "name", arg);
+	case 'r':
+		return add_setting(&o->export, "readonly", "1");
+	case 's':
+		return add_setting(&o->export, "scheduler", arg);
+	case 'o':
+		return add_option(o, arg);
+	case OPT_CONTROL:
+		return add_setting(&o->server, "control", arg);
+	case OPT_THREADS:
+		return add_setting(&o->server, "threads", arg);
+	case OPT_PID_FILE:
+		return add_setting(&o->server, "pid_file", arg);
+	case OPT_USER:
+		return add_setting(&o->server, "user", arg);
+	case OPT_GROUP:
+		return add_setting(&o->server, "group", arg);
+	case OPT_LOG:
+		return add_setting(&o->server, "log", arg);
+	}
+	fprintf(stderr, "liftd: see liftd --help\n");
+	return SERVICE_MISUSED;
+}
+
+/* ---- what can be said without the configuration ---- */
+
+static bool is_port(const char *text)
+{
+	return *text && strlen(text) <= 5 && strspn(text, "0123456789") == strlen(text) &&
+	       strtoul(text, NULL, 10) <= 65535;
+}
+
+/* What --bind and --port say, as `listen` settings. */
+static int add_addresses(struct options *o)
+{
+	int res = 0;
+
+	if (o->port && !is_port(o->port))
+		return complain("--port '%s': expected a number, 0..65535", o->port);
+	if (o->port && !o->nbind)
+		o->bind[o->nbind++] = "localhost";
+	for (size_t i = 0; i < o->nbind && !res; i++) {
+		const char *a = o->bind[i];
+
+		if (strlen(a) > 255)
+			return complain("--bind '%.40s...': too long", a);
+		snprintf(o->listen[i], sizeof(o->listen[i]),
+			 strchr(a, ':') && *a != '[' ? "[%s]:%s" : "%s:%s", a,
+			 o->port ? o->port : "10809");
+		res = add_setting(&o->server, "listen", o->listen[i]);
+	}
+	return res;
+}
+
+/* Images or a configuration, and what goes with only one of them. */
+static int check_source(struct options *o)
+{
+	if (o->check && o->dump)
+		return complain("--check and --dump-config: expected one of them");
+	if (o->config && o->nimages)
+		return complain("a configuration (%s) and an image (%s) are given: expected one "
+				"or the other", o->config, o->images[0]);
+	if (o->has_name && o->nimages > 1)
+		return complain("an export name is given, and %zu images: it would go with one "
+				"only", o->nimages);
+	if (o->nimages)
+		return 0;
+	if (!o->config && access(default_config, F_OK))
+		return complain("no image is given, and there is no %s: liftd [OPTION]... IMAGE...,"
+				" or liftd -c FILE; see liftd --help", default_config);
+	if (!o->config)
+		o->config = default_config;
+	for (size_t i = 0; i < o->export.n; i++)
+		if (!strcmp(o->export.set[i].name, "name") ||
+		    !strcmp(o->export.set[i].name, "path"))
+			return complain("the %s of an export is given (%s), and a configuration: "
+					"expected there", o->export.set[i].name,
+					o->export.set[i].value);
+	return 0;
+}
+
+int options_collect(struct options *o, int argc, char **argv)
+{
+	int option, res;
+
+	while ((option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+		if (option == OPT_HELP)
+			exit(print_help());
+		if (option == OPT_VERSION) {
+			printf("liftd %s\n", LIFTD_VERSION);
+			exit(SERVICE_STOPPED);
+		}
+		res = take_option(o, option, optarg);
+		if (res)
+			return res;
+	}
+	o->images = argv + optind;
+	o->nimages = (size_t)(argc - optind);
+	res = check_source(o);
+	return res ? res : add_addresses(o);
+}

@@ -83,7 +83,7 @@ Q := $(if $(filter-out 0,$(V)),,@)
 say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
-.PHONY: check-kernel check-kernel-run demo
+.PHONY: check-kernel check-kernel-run demo install-conf
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
@@ -184,12 +184,31 @@ demo:
 
 # ---- the rest --------------------------------------------------------------------------------------------------
 
-install: all
+install: all install-conf
 	@mkdir -p $(DESTDIR)$(PREFIX)/bin
 	@set -e; for p in $(PROGRAMS); do \
 		echo "install $(DESTDIR)$(PREFIX)/bin/$$p"; \
 		install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/$$p; \
 	done
+
+# Units, the user they need, and sample configurations: these are read by people, so they are documentation.
+UNITS    := liftd.service liftd.socket liftd-unix.socket
+unit_dir := $(DESTDIR)$(PREFIX)/lib/systemd/system
+user_dir := $(DESTDIR)$(PREFIX)/lib/sysusers.d
+docs_dir := $(DESTDIR)$(PREFIX)/share/doc/liftd
+
+install-conf:
+	@mkdir -p $(unit_dir) $(user_dir) $(docs_dir)/samples
+	@set -e; for u in $(UNITS); do \
+		echo "install $(unit_dir)/$$u"; \
+		f=conf/systemd/$$u; [ -e $$f ] || f=$$f.in; \
+		sed 's|@BINDIR@|$(PREFIX)/bin|' $$f >$(unit_dir)/$$u; \
+		chmod 644 $(unit_dir)/$$u; \
+	done
+	@echo "install $(user_dir)/liftd.conf"
+	@install -m 644 conf/systemd/liftd.sysusers $(user_dir)/liftd.conf
+	@echo "install $(docs_dir)/samples"
+	@install -m 644 conf/samples/*.conf $(docs_dir)/samples
 
 clean:
 	rm -rf $(OUT)
@@ -203,7 +222,7 @@ help:
 	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
-	@echo 'make install       into $$(DESTDIR)$$(PREFIX)/bin'
+	@echo 'make install       programs, systemd units and samples, into $$(DESTDIR)$$(PREFIX)'
 	@echo 'make clean         remove $$(BUILD)'
 	@echo
 	@echo 'BUILD=DIR          where everything is built (build)'

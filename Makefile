@@ -59,8 +59,12 @@ main_liftd   := server/liftd.c
 main_liftctl := server/ctl/liftctl.c
 PROGRAMS := $(foreach p,liftd liftctl,$(if $(wildcard $(main_$(p))),$(p)))
 
+# Used while building only: conf-sample writes liftd.conf from the rows.
+main_conf-sample := server/liftd/sample.c
+TOOLS    := $(if $(wildcard $(main_conf-sample)),conf-sample)
+
 SOURCES := $(sort $(shell for d in $(SRC_DIRS); do [ ! -d $$d ] || find $$d -name '*.c'; done))
-MAINS   := $(foreach p,$(PROGRAMS),$(main_$(p)))
+MAINS   := $(foreach p,$(PROGRAMS) $(TOOLS),$(main_$(p)))
 LIB_SRC := $(filter-out $(MAINS),$(SOURCES))
 LIB_OBJ := $(LIB_SRC:%.c=$(OUT)/obj/%.o)
 LIB     := $(OUT)/liblift.a
@@ -87,7 +91,7 @@ say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
-all: $(PROG_BIN) $(LIB)
+all: $(PROG_BIN) $(LIB) $(TOOLS:conf-sample=$(OUT)/liftd.conf)
 tests: $(UNIT_BIN) $(HELPER_BIN)
 helpers: $(HELPER_BIN)
 
@@ -130,7 +134,11 @@ $(OUT)/$(1): $(main_$(1):%.c=$(OUT)/obj/%.o) $(LIB)
 	$$(call say,LD,$$@)
 	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(ALL_LDFLAGS) -o $$@ $$^ $$(LIB_LIBS)
 endef
-$(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
+$(foreach p,$(PROGRAMS) $(TOOLS),$(eval $(call program,$(p))))
+
+$(OUT)/liftd.conf: $(OUT)/conf-sample
+	$(call say,GEN,$@)
+	$(Q)$< >$@
 
 $(UNIT_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SHARED) $(LIB)
 	@mkdir -p $(@D)
@@ -190,6 +198,7 @@ install: all install-conf
 		echo "install $(DESTDIR)$(PREFIX)/bin/$$p"; \
 		install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/$$p; \
 	done
+	@install -m 644 $(OUT)/liftd.conf $(docs_dir)/liftd.conf
 
 # Units, the user they need, and sample configurations: these are read by people, so they are documentation.
 UNITS    := liftd.service liftd.socket liftd-unix.socket

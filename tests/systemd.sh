@@ -24,9 +24,23 @@ for sample in "$top"/conf/samples/*.conf; do
 	"$BUILD/liftd" -c "$(basename "$sample")" --check >out 2>&1 || fail "$(<out)"
 done
 
+# The one that is made from the rows has every default as it is, and every name.
+file=$BUILD/liftd.conf
+"$BUILD/liftd" null: -o size=1G --dump-config >want
+sed 's/^#\(\[.*\]\)$/\1/; s/^#\([a-z_.]* = .*\)$/\1/; s/^#path =$/path = null:/; s/^size = 0$/size = 1G/' "$file" |
+	sed 's/^#name =$/name = null/; s/\[client MATCH\]/[client *]/' >all.conf
+"$BUILD/liftd" -c all.conf --dump-config >got 2>&1 || fail "$file: $(<got)"
+diff <(sed 's/\[export .*/[export]/' want) <(sed 's/\[export .*/[export]/; /^\[client/,$d; ' got | sed '$d') ||
+	fail "$file does not have the defaults"
+[[ $(grep -c '^weight = 100$\|^class = be$' got) -eq 2 ]] || fail "$file: client"
+while read -r name; do
+	grep -qE "^#($name)( =|$)" "$file" || fail "$file does not have $name"
+done < <(sed -n 's/^#\?\([a-z_.]*\) =.*/\1/p' want)
+grep -q '^#include =' "$file" || fail "$file does not have include"
+
 # ---- units -----------------------------------------------------------------------------------------------------
 
-make -s -C "$top" install-conf DESTDIR= PREFIX="$tmp/inst" >/dev/null
+env -u MAKEFLAGS make -s -C "$top" install-conf DESTDIR= PREFIX="$tmp/inst" >/dev/null
 units=$tmp/inst/lib/systemd/system
 ls "$units"/liftd.{service,socket} "$units/liftd-unix.socket" "$tmp"/inst/share/doc/liftd/samples/{hdd,ssd,many-clients}.conf \
 	"$tmp/inst/lib/sysusers.d/liftd.conf" >/dev/null

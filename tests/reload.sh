@@ -134,7 +134,8 @@ reloads "$gone"
 reload_under_load()
 {
 	SCHEDULER=$([[ $((WEIGHT % 3)) -eq 0 ]] && echo deadline || echo cfq)
-	SCHEDULER=$SCHEDULER DELAY=1ms write_conf 'quantum = 1'
+	SCHEDULER=$SCHEDULER DELAY=1ms write_conf 'quantum = 1' "[export $NEW]" 'path = null:' 'size = 1M' \
+		${FAULT:+'[export fault]' "path = $tmp/none.img"}
 	ctl reload
 }
 export -f reload_under_load write_conf ctl

@@ -1,6 +1,7 @@
 """Clients that never stop while a server's configuration is loaded again.
 
-  reload_load.py HOST:PORT RELOAD        RELOAD: for bash; $WEIGHT is what 127.0.0.2 is to have
+  reload_load.py HOST:PORT RELOAD        RELOAD: for bash; $WEIGHT is what 127.0.0.2 is to
+  have, $NEW an export that is to be there then. With $FAULT the file is to be refused, after that export was opened.
 
 Two clients, 127.0.0.2 and 127.0.0.3, read from export `slow` with 64 requests each in flight; a third writes to export
 `disk` and reads back. Weights change by RELOAD; within a second of its end the shares must be those of the new weights.
@@ -81,6 +82,22 @@ def ratio_within_a_second(a, b, want):
     assert sum(good) >= 6, (want, got)
 
 
+def run(weight, new, fault=False):
+    env = dict(os.environ, WEIGHT=str(weight), NEW=new, FAULT='1' if fault else '')
+    status = subprocess.run(['bash', '-c', reload], env=env, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL if fault else None).returncode
+    assert status == (1 if fault else 0), (status, weight, new, fault)
+
+
+def serves(name):
+    c = From('127.0.0.4')
+    try:
+        c.go(name)
+    except AssertionError:
+        return False
+    return c.read(0, 512) == bytes(512)
+
+
 def main():
     a, b, rounds = [], [], []
     threads = [threading.Thread(target=reader, args=('127.0.0.2', a)),
@@ -92,13 +109,13 @@ def main():
         settle(a, 100)
         settle(b, 100)
         for weight in (100, 300, 50, 500):
-            subprocess.run(['bash', '-c', reload], check=True, env=dict(os.environ, WEIGHT=str(weight)))
+            run(weight, 'new')
             ratio_within_a_second(a, b, weight / 100)
         # A storm of them, while everybody goes on.
         before = len(rounds)
         for i in range(40):
-            subprocess.run(['bash', '-c', reload], check=True, env=dict(os.environ, WEIGHT=str(100 + i)),
-                           stdout=subprocess.DEVNULL)
+            run(100 + i, f'new{i}', fault=i % 2 == 1)
+            assert serves(f'new{i}') == (i % 2 == 0), f'new{i}'
         settle(rounds, before + 10)
     finally:
         stop.set()

@@ -195,6 +195,10 @@ wrong "4: path: export 'b' has no path: expected a file" '[export b]' 'queue_dep
 wrong "5: size: export 'b': the null store needs a size" '[export b]' 'path = null:'
 wrong "7: name: the export of bad.conf:1 is called 'a', too; expected another name" '[export b]' 'path = null:' \
 	'size = 1M' 'name = a'
+wrong "7: path: exports 'c' and 'b' are of the same image, $tmp/none.img, so cache must be the same: it is none and" \
+	'[export b]' "path = $tmp/none.img" '[export c]' "path = $tmp/none.img" 'cache = none'
+wrong "5: user: there is no user 'no-such-user'" '[server]' 'user = no-such-user'
+wrong "5: group: there is no group 'no-such-group'" '[server]' 'group = no-such-group'
 long=$(printf 'n%.0s' {1..5000})
 wrong "4: \[export n*\.\.\.\]: NAME has 5000 bytes; expected at most 4096" "[export $long]"
 wrong "4: name: .*4096 bytes" "name = $long"

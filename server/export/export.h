@@ -196,9 +196,9 @@ int export_clients(struct export *e, bool all, struct client_summary **out, size
 
 /*
  * Change settings (elv_client_rows) of the client with this whole id, all or none: of its account
- * at `e`, or, with e NULL, at every export. They hold for the rest of the server's life, also for
- * accounts that it gets later. *accounts (may be NULL): how many there were. 0, or with *err filled
- * as by export_set; -ESRCH: no such client.
+ * at `e`, or, with e NULL, at every export. They hold until the configuration is loaded again, also
+ * for accounts that it gets later. *accounts (may be NULL): how many there were. 0, or with *err
+ * filled as by export_set; -ESRCH: no such client.
  */
 int client_set(struct server *s, struct export *e, const char *id, const struct setting *set,
 	       size_t n, unsigned *accounts, struct setting_error *err);

@@ -145,25 +145,62 @@ static void check_image(struct config *c, const struct config_export *e)
 			      e->settings.export.name);
 }
 
+/* One image in two exports; the same one by another path is found when it is opened. */
+static void check_shared(struct config *c, const struct config_export *e)
+{
+	const struct store_params *p = &e->settings.store;
+	char err[2 * TUNABLE_ERR_MAX];
+
+	if (!p->path || !strcmp(p->path, "null:"))
+		return;
+	for (const struct config_export *other = c->exports; other < e; other++) {
+		const struct store_params *theirs = &other->settings.store;
+
+		if (!theirs->path || strcmp(p->path, theirs->path) ||
+		    !store_check_shared(e->settings.export.name, p, other->settings.export.name,
+					theirs, err, sizeof(err)))
+			continue;
+		conf_complain(&c->file, config_export_place(e), "path: %s", err);
+		return;
+	}
+}
+
+/* Where the server's setting got this value; it may have been an option. */
+static struct conf_place server_place(const struct config *c, const char *name, const char *value)
+{
+	const struct conf_section *s;
+
+	TAILQ_FOREACH(s, &c->file.sections, link) {
+		const struct conf_setting *t = conf_get(s, name);
+
+		if (t && t->row && !strcmp(t->value, value))
+			return t->place;
+	}
+	return no_place;
+}
+
 static void check_default(struct config *c)
 {
 	const char *name = c->server.default_export;
-	struct conf_place place = no_place;
-	const struct conf_section *s;
 
 	if (!name || !*name)
 		return;
 	for (size_t i = 0; i < c->nexports; i++)
 		if (!strcmp(c->exports[i].settings.export.name, name))
 			return;
-	TAILQ_FOREACH(s, &c->file.sections, link) {
-		const struct conf_setting *t = conf_get(s, "default_export");
-
-		if (t && !strcmp(t->value, name))
-			place = t->place;
-	}
-	conf_complain(&c->file, place,
+	conf_complain(&c->file, server_place(c, "default_export", name),
 		      "default_export: there is no export '%s'; expected the name of one", name);
+}
+
+static void check_identity(struct config *c)
+{
+	const struct server_params *p = &c->server;
+	char err[TUNABLE_ERR_MAX];
+
+	if (service_check_user(p->user, err, sizeof(err)))
+		conf_complain(&c->file, server_place(c, "user", p->user), "user: %s", err);
+	if (service_check_group(p->group, err, sizeof(err)))
+		conf_complain(&c->file, server_place(c, "group", p->group), "group: %s", err);
 }
 
 static void check_all(struct config *c, const struct options *o)
@@ -173,7 +210,10 @@ static void check_all(struct config *c, const struct options *o)
 	check_names(c, o);
 	for (e = c->exports; e < c->exports + c->nexports; e++)
 		check_image(c, e);
+	for (e = c->exports; e < c->exports + c->nexports; e++)
+		check_shared(c, e);
 	check_default(c);
+	check_identity(c);
 	if (!c->nexports && !c->file.nerrors)
 		conf_complain(&c->file, (struct conf_place){ o->config, 0 },
 			      "there is nothing to serve; expected [export NAME]");

@@ -242,38 +242,64 @@ struct identity_wanted {
 	bool change;
 };
 
+static int find_user(const char *user, struct identity_wanted *w, char *err, size_t errlen)
+{
+	struct passwd *pw = getpwnam(user);
+	unsigned long n;
+
+	if (!pw && is_number(user, &n))
+		pw = getpwuid((uid_t)n);
+	if (!pw && !is_number(user, &n)) {
+		snprintf(err, errlen, "there is no user '%s'", user);
+		return -EINVAL;
+	}
+	w->uid = pw ? pw->pw_uid : (uid_t)n;
+	w->gid = pw ? pw->pw_gid : (gid_t)n;
+	w->name = pw ? pw->pw_name : NULL;
+	w->change = true;
+	return 0;
+}
+
+static int find_group(const char *group, struct identity_wanted *w, char *err, size_t errlen)
+{
+	struct group *gr = getgrnam(group);
+	unsigned long n;
+
+	if (!gr && !is_number(group, &n)) {
+		snprintf(err, errlen, "there is no group '%s'", group);
+		return -EINVAL;
+	}
+	w->gid = gr ? gr->gr_gid : (gid_t)n;
+	w->change = true;
+	return 0;
+}
+
+int service_check_user(const char *user, char *err, size_t errlen)
+{
+	struct identity_wanted w;
+
+	return user && *user ? find_user(user, &w, err, errlen) : 0;
+}
+
+int service_check_group(const char *group, char *err, size_t errlen)
+{
+	struct identity_wanted w;
+
+	return group && *group ? find_group(group, &w, err, errlen) : 0;
+}
+
 static enum service_status find_identity(struct service *s, struct identity_wanted *w, char *err,
 					 size_t errlen)
 {
 	const char *user = s->server.params.user, *group = s->server.params.group;
-	struct passwd *pw = NULL;
-	struct group *gr;
-	unsigned long n;
+	int res = 0;
 
 	*w = (struct identity_wanted){ .uid = getuid(), .gid = getgid() };
-	if (user && *user) {
-		pw = getpwnam(user);
-		if (!pw && is_number(user, &n))
-			pw = getpwuid((uid_t)n);
-		if (!pw && !is_number(user, &n)) {
-			snprintf(err, errlen, "there is no user '%s'", user);
-			return SERVICE_MISUSED;
-		}
-		w->uid = pw ? pw->pw_uid : (uid_t)n;
-		w->gid = pw ? pw->pw_gid : (gid_t)n;
-		w->name = pw ? pw->pw_name : NULL;
-		w->change = true;
-	}
-	if (group && *group) {
-		gr = getgrnam(group);
-		if (!gr && !is_number(group, &n)) {
-			snprintf(err, errlen, "there is no group '%s'", group);
-			return SERVICE_MISUSED;
-		}
-		w->gid = gr ? gr->gr_gid : (gid_t)n;
-		w->change = true;
-	}
-	return SERVICE_STOPPED;
+	if (user && *user)
+		res = find_user(user, w, err, errlen);
+	if (!res && group && *group)
+		res = find_group(group, w, err, errlen);
+	return res ? SERVICE_MISUSED : SERVICE_STOPPED;
 }
 
 /* Images and sockets are open: the rest needs no privileges. */

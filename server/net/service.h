@@ -68,6 +68,10 @@ struct service {
 	char start_error[TUNABLE_ERR_MAX];
 };
 
+/* Are there this user and this group (NULL: none is asked for)? 0, or -EINVAL and a sentence. */
+int service_check_user(const char *user, char *err, size_t errlen);
+int service_check_group(const char *group, char *err, size_t errlen);
+
 /*
  * Everything empty; signals that matter are blocked from here on. If the params name no socket, it
  * will be localhost:10809. 0, or -ENOMEM and the like.

@@ -133,20 +133,30 @@ static bool must_match(const struct tunable *row)
 	return is_fault_row(row);
 }
 
-static int check_match(const struct store *s, const char *name, const struct store_params *params,
-		       char *err, size_t errlen)
+int store_check_shared(const char *name, const struct store_params *params, const char *other,
+		       const struct store_params *theirs, char *err, size_t errlen)
 {
 	for (const struct tunable *row = store_rows; row->name; row++) {
 		char a[64], b[64];
 
-		if (!must_match(row) || tunable_num(row, params) == tunable_num(row, &s->params))
+		if (!must_match(row) || tunable_num(row, params) == tunable_num(row, theirs))
 			continue;
 		tunable_print(row, tunable_num(row, params), a, sizeof(a));
-		tunable_print(row, tunable_num(row, &s->params), b, sizeof(b));
+		tunable_print(row, tunable_num(row, theirs), b, sizeof(b));
 		return store_fail(err, errlen, -EINVAL, "exports '%s' and '%s' are of the same "
 				  "image, %s, so %s must be the same: it is %s and %s", name,
-				  s->name, params->path, row->name, a, b);
+				  other, params->path, row->name, a, b);
 	}
+	return 0;
+}
+
+static int check_match(const struct store *s, const char *name, const struct store_params *params,
+		       char *err, size_t errlen)
+{
+	int r = store_check_shared(name, params, s->name, &s->params, err, errlen);
+
+	if (r)
+		return r;
 	if (params->size && params->size != s->geometry.size)
 		return store_fail(err, errlen, -EINVAL, "%s has %llu bytes, not size=%llu",
 				  params->path, (unsigned long long)s->geometry.size,

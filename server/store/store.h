@@ -167,6 +167,13 @@ int store_open(const char *name, const struct store_params *params, struct store
 	       char *err, size_t errlen);
 
 /*
+ * Whether exports of one image, name and other, may have these settings. 0, or -EINVAL with a
+ * sentence in err.
+ */
+int store_check_shared(const char *name, const struct store_params *params, const char *other,
+		       const struct store_params *theirs, char *err, size_t errlen);
+
+/*
  * Whether these runtime settings can be had: fault_* need a store that was opened with one of
  * them set. 0, or -EINVAL with a sentence in err. Any thread.
  */

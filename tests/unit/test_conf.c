@@ -521,6 +521,30 @@ START_TEST(blanks_at_the_ends_cannot_be_written)
 }
 END_TEST
 
+/* Complaints of the caller: those of no file come first, as they are. */
+START_TEST(complaints)
+{
+	static const struct conf_place none = { NULL, 0 };
+	const struct conf_error *e;
+	char line[64];
+
+	conf_init(&conf);
+	conf_complain(&conf, none, "a\nb");
+	ck_assert_uint_eq(conf.nerrors, 1);
+	conf_error_text(TAILQ_FIRST(&conf.errors), line, sizeof(line));
+	ck_assert_str_eq(line, "a?b");
+	conf_free(&conf);
+
+	ck_assert_int_eq(conf_load_text(&conf, "text", "x\n", 2, test_kinds), -EINVAL);
+	conf_complain(&conf, none, "an option");
+	e = TAILQ_FIRST(&conf.errors);
+	conf_error_text(e, line, sizeof(line));
+	ck_assert_str_eq(line, "an option");
+	conf_error_text(TAILQ_NEXT(e, link), line, sizeof(line));
+	ck_assert_str_eq(line, "text:1: x: expected NAME = VALUE, [SECTION] or # COMMENT");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("conf");
@@ -541,6 +565,7 @@ int main(void)
 	tcase_add_loop_test(tc, bad_input, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, all_errors_at_once);
 	tcase_add_test(tc, long_things);
+	tcase_add_test(tc, complaints);
 	tcase_add_test(tc, floods);
 	tcase_add_test(tc, what_is_written_reads_back);
 	tcase_add_test(tc, defaults_and_comments);

@@ -39,7 +39,7 @@ static void blame(struct reloading *r, const struct config_export *want, const c
 			   place.file ? place.file : "?", place.line, text);
 }
 
-/* "'a' -> 'b'" of texts, where nothing is a value, too. */
+/* A value, or that there is none. */
 static const char *shown(const char *value)
 {
 	return *value ? value : "(not set)";
@@ -232,7 +232,7 @@ static void rule_value(const struct rule *r, unsigned i, char *buf, size_t len)
 		tunable_get(&elv_client_rows[i], &r->params, buf, len);
 }
 
-/* What became of a rule. b: the same one in the other rules, or NULL. */
+/* What became of a rule; NULL: there was, or is, none. */
 static void compare_rule(struct reloading *r, const struct rule *from, const struct rule *to)
 {
 	const struct rule *any = from ? from : to;

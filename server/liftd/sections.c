@@ -34,6 +34,8 @@ static const struct tunable *find_export_row(const struct conf_section *s, const
 	return NULL;
 }
 
+enum { SERVER, EXPORT, CLIENT };
+
 const struct conf_kind *config_kinds(void)
 {
 	static const struct tunable *server[] = { server_rows, NULL };
@@ -41,11 +43,11 @@ const struct conf_kind *config_kinds(void)
 	static const struct tunable *export[4 + ELV_MAX_POLICIES] = { export_rows, store_rows,
 								      elv_rows };
 	static const struct conf_kind kinds[] = {
-		{ .word = "server", .includes = true, .tables = server },
-		{ .word = "export", .title = "NAME", .title_max = 4096, .tables = export,
-		  .find = find_export_row },
-		{ .word = "client", .title = "MATCH", .title_max = CLIENT_ID_MAX,
-		  .tables = client },
+		[SERVER] = { .word = "server", .includes = true, .tables = server },
+		[EXPORT] = { .word = "export", .title = "NAME", .title_max = 4096,
+			     .tables = export, .find = find_export_row },
+		[CLIENT] = { .word = "client", .title = "MATCH", .title_max = CLIENT_ID_MAX,
+			     .tables = client },
 		{ .word = NULL }
 	};
 
@@ -208,9 +210,9 @@ int config_take_sections(struct config *c)
 	if (!c->exports)
 		return -ENOMEM;
 	TAILQ_FOREACH(s, &c->file.sections, link) {
-		if (s->kind == &kinds[0])
+		if (s->kind == &kinds[SERVER])
 			res = take_server(c, s);
-		else if (s->kind == &kinds[1])
+		else if (s->kind == &kinds[EXPORT])
 			res = take_export(c, s);
 		else
 			res = take_client(c, s);

@@ -66,8 +66,10 @@ void loop_give_granted(struct loop *loop, struct conn *c)
 		return;
 	}
 	pthread_mutex_lock(&loop->inbox_lock);
+	/* Still there from last time, if it found its grant before the inbox was opened. */
+	if (!c->in_granted)
+		TAILQ_INSERT_TAIL(&loop->in_granted, c, granted_link);
 	c->in_granted = true;
-	TAILQ_INSERT_TAIL(&loop->in_granted, c, granted_link);
 	signal_inbox(loop);
 	pthread_mutex_unlock(&loop->inbox_lock);
 }

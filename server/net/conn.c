@@ -265,14 +265,31 @@ static void conn_free(struct conn *c)
 	free(c);
 }
 
+/*
+ * A TCP socket that is closed with something unread resets its connection, and answers that are
+ * still under way are lost. What nobody is going to read is thrown away before, as far as it goes.
+ */
+static void discard_unread(const struct conn *c)
+{
+	enum { READS = 64 };
+
+	if (c->half_closes || c->fd < 0 || c->broken)
+		return;
+	for (unsigned i = 0; i < READS; i++)
+		if (recv(c->fd, c->loop->scratch, LOOP_SCRATCH, MSG_DONTWAIT | MSG_TRUNC) <= 0)
+			break;
+}
+
 void conn_settle(struct conn *c)
 {
 	if (c->outstanding)
 		return;
-	if (c->state == CONN_ENDING && !c->rest && !c->waiting)
+	if (c->state == CONN_ENDING && !c->rest && !c->waiting) {
+		discard_unread(c);
 		conn_kill(c, NULL);
-	else if (c->state == CONN_DEAD && !c->attached)
+	} else if (c->state == CONN_DEAD && !c->attached) {
 		conn_free(c);
+	}
 }
 
 /*

@@ -18,12 +18,12 @@ static void describe(struct conn *c, struct export *e, struct nbd_export_info *i
 	const struct store_geometry *g = &e->store->geometry;
 	char *description = c->hs->description;
 	struct nbd_capabilities caps = {
-		.read_only = e->settings.store.readonly || g->readonly,
+		.read_only = e->settings.store.readonly || !store_can(e->store, STORE_CAN_WRITE),
 		.rotational = false, /* clients would sort, too; here is the elevator for that */
-		.trim = g->can_trim,
+		.trim = store_can(e->store, STORE_CAN_TRIM),
 		.write_zeroes = true,
-		.fast_zero = g->can_fast_zero,
-		.cache = g->can_cache,
+		.fast_zero = store_can(e->store, STORE_CAN_FAST_ZERO),
+		.cache = store_can(e->store, STORE_CAN_CACHE),
 		.multi_conn = g->multi_conn,
 	};
 

@@ -496,7 +496,7 @@ static void *flush_all(void *arg)
 	TAILQ_FOREACH(e, &s->server.exports, link) {
 		struct elv_io io = { .store = &e->store->elv, .op = ELV_FLUSH };
 
-		if (e->store->geometry.readonly)
+		if (!store_can(e->store, STORE_CAN_WRITE))
 			continue;
 		store_run(e->store, &io);
 		if (io.result < 0) {

@@ -281,6 +281,7 @@ static void set_geometry(struct store *s)
 	struct fault *f = s->priv;
 
 	store_take_geometry(s);
+	s->abilities = s->below->abilities;
 	if (f->cache && s->geometry.block < VOLATILE_BLOCK)
 		s->geometry.block = VOLATILE_BLOCK;
 }
@@ -290,7 +291,7 @@ static int fault_make_writable(struct store *s, char *err, size_t errlen)
 	int r = s->below->ops->make_writable(s->below, err, errlen);
 
 	if (!r)
-		set_geometry(s);
+		s->abilities = s->below->abilities;
 	return r;
 }
 

@@ -284,22 +284,29 @@ static uint32_t round_to_power(uint32_t n, uint32_t least, uint32_t most)
 }
 
 /* What can be done natively; only a descriptor for writing can tell. */
-static void find_abilities(struct file *f, struct store_geometry *g)
+static void find_abilities(struct file *f, bool readonly)
 {
-	uint64_t end = (g->size + 4095) & ~4095ull;
+	uint64_t end = (f->store->geometry.size + 4095) & ~4095ull;
+	unsigned can = 0;
 	int r = 0;
 
 	/* Behind the end there is nothing to punch: it changes nothing, and says if it could. */
-	if (!f->is_block && !g->readonly)
+	if (!f->is_block && !readonly)
 		r = fallocate(file_fd(f), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, end, 4096);
 	if (r && (errno == EOPNOTSUPP || errno == ENOSYS))
 		atomic_store(&f->no_punch, true);
-	g->can_cache = !f->direct;
-	g->can_trim = f->is_block ? f->info.can_discard : !atomic_load(&f->no_punch);
-	g->can_zero = f->is_block ? f->info.fast_zeroes : g->can_trim;
-	if (g->readonly)
-		g->can_trim = g->can_zero = false;
-	g->can_fast_zero = g->can_zero;
+	if (!f->direct)
+		can |= STORE_CAN_CACHE;
+	if (!readonly) {
+		bool punch = !f->is_block && !atomic_load(&f->no_punch);
+
+		can |= STORE_CAN_WRITE;
+		if (punch || (f->is_block && f->info.can_discard))
+			can |= STORE_CAN_TRIM;
+		if (punch || (f->is_block && f->info.fast_zeroes))
+			can |= STORE_CAN_FAST_ZERO;
+	}
+	atomic_store(&f->store->abilities, can);
 }
 
 static int find_geometry(struct opening *o)
@@ -325,12 +332,11 @@ static int find_geometry(struct opening *o)
 	snprintf(g->device_name, sizeof(g->device_name), "%s", f->info.name);
 	g->rotational = o->s->params.rotational == TUNABLE_AUTO ? f->info.rotational :
 		o->s->params.rotational;
-	g->readonly = o->readonly;
 	g->multi_conn = true;
 	g->depth = g->rotational ? 4 : 32;
 	g->buffered = !f->direct;
 	g->aio = f->use_ring ? "io_uring" : "threads";
-	find_abilities(f, g);
+	find_abilities(f, o->readonly);
 	if (g->size % 512)
 		snprintf(o->s->notice, sizeof(o->s->notice), "%.160s has %llu bytes, no multiple "
 			 "of 512: served to the last byte", o->path, (unsigned long long)g->size);
@@ -456,8 +462,7 @@ static int file_make_writable(struct store *s, char *err, size_t errlen)
 	f->old_fd = old;
 	atomic_store(&f->fd, fd);
 	atomic_store(&f->writable, true);
-	s->geometry.readonly = false;
-	find_abilities(f, &s->geometry);
+	find_abilities(f, false);
 	return 0;
 
 close_fd:

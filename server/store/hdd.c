@@ -90,6 +90,11 @@ static void hdd_submit(struct store *s, struct lane *lane, struct elv_io *io)
 	lane_work(lane, io, job_execute);
 }
 
+static void set_abilities(struct store *s)
+{
+	s->abilities = s->below->abilities & STORE_CAN_WRITE;
+}
+
 static void set_geometry(struct store *s)
 {
 	struct store_geometry *g = &s->geometry;
@@ -99,7 +104,7 @@ static void set_geometry(struct store *s)
 	strcpy(g->device_name, "hdd7200");
 	g->rotational = s->params.rotational != 0;
 	g->depth = 1;
-	g->can_trim = g->can_zero = g->can_fast_zero = g->can_cache = false;
+	set_abilities(s);
 }
 
 static int hdd_open(struct store *s, char *err, size_t errlen)
@@ -128,7 +133,7 @@ static int hdd_make_writable(struct store *s, char *err, size_t errlen)
 	int r = s->below->ops->make_writable(s->below, err, errlen);
 
 	if (!r)
-		set_geometry(s);
+		set_abilities(s);
 	return r;
 }
 

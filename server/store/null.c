@@ -17,8 +17,8 @@ static int null_open(struct store *s, char *err, size_t errlen)
 	g->preferred = 4096;
 	strcpy(g->device_name, "null");
 	g->rotational = s->params.rotational == 1;
-	g->readonly = s->params.readonly;
-	g->can_trim = g->can_zero = g->can_fast_zero = g->can_cache = !g->readonly;
+	if (!s->params.readonly)
+		s->abilities = STORE_CAN_WRITE | STORE_CAN_TRIM | STORE_CAN_FAST_ZERO | STORE_CAN_CACHE;
 	g->multi_conn = true;
 	g->depth = 32;
 	g->aio = "inline";

@@ -175,7 +175,7 @@ static int join(struct store *s, const char *name, const struct store_params *pa
 {
 	int r = check_match(s, name, params, err, errlen);
 
-	if (!r && s->geometry.readonly && !params->readonly)
+	if (!r && !store_can(s, STORE_CAN_WRITE) && !params->readonly)
 		r = s->ops->make_writable(s, err, errlen);
 	if (!r)
 		s->users++;

@@ -17,6 +17,7 @@
 #ifndef SERVER_STORE_STORE_H
 #define SERVER_STORE_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,12 +80,18 @@ struct store_geometry {
 	uint64_t device;          /* of the disk below (a partition's whole disk); 0: of its own */
 	char device_name[64];     /* for people, as "sda" or "null" */
 	bool rotational;
-	bool readonly;            /* it is open for reading only */
-	bool can_trim, can_zero, can_fast_zero, can_cache; /* natively; ZERO always works somehow */
 	bool multi_conn;          /* all connections see completed writes and feel flushes */
 	unsigned depth;           /* the default queue_depth: 1, 4 or 32 */
 	bool buffered;            /* through the page cache: the kernel orders the writes */
 	const char *aio;          /* what is really used: "io_uring", "threads", "inline" */
+};
+
+/* What a store can do by itself. ZERO works everywhere, but need not be fast. */
+enum store_ability {
+	STORE_CAN_WRITE = 1,
+	STORE_CAN_TRIM = 2,
+	STORE_CAN_FAST_ZERO = 4,
+	STORE_CAN_CACHE = 8,
 };
 
 /* Ios by the way they went: done at once by the thread that submitted, the ring, the workers. */
@@ -101,13 +108,13 @@ struct store_stats {
 struct store_ops {
 	const char *name;
 
-	/* Open as s->params say; fill s->geometry and s->priv. 0 or negative errno with err. */
+	/* Open as s->params say; fill s->geometry, s->abilities and s->priv. 0 or negative errno with err. */
 	int (*open)(struct store *s, char *err, size_t errlen);
 	void (*close)(struct store *s);
 
 	/*
-	 * Reopen a read-only store for writing, while it serves reads; sets geometry.readonly and
-	 * can_*. 0 or negative errno with err, and nothing changed.
+	 * Reopen a read-only store for writing, while it serves reads; sets abilities. 0 or
+	 * negative errno with err, and nothing changed.
 	 */
 	int (*make_writable)(struct store *s, char *err, size_t errlen);
 
@@ -136,7 +143,8 @@ struct store_ops {
 struct store {
 	const struct store_ops *ops;
 	struct store_params params;
-	struct store_geometry geometry;
+	struct store_geometry geometry; /* constant */
+	atomic_uint abilities;  /* of enum store_ability: more, once it is reopened for writing */
 	dev_t dev;              /* identity of the image: two exports of it share the store. */
 	ino_t ino;              /* A device: st_rdev and 0. Both 0: shared with nobody */
 	char *name;             /* of the export that opened it, for messages */
@@ -148,6 +156,11 @@ struct store {
 	void *priv;
 	TAILQ_ENTRY(store) link;
 };
+
+static inline bool store_can(const struct store *s, enum store_ability ability)
+{
+	return atomic_load(&s->abilities) & ability;
+}
 
 /* The store that an io is for. */
 static inline struct store *store_of(const struct elv_io *io)

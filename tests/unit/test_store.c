@@ -126,11 +126,11 @@ START_TEST(a_writer_joins_readers)
 	struct store *a = must_open(path, P("readonly=1")), *b, *c;
 	char buf[512];
 
-	ck_assert(a->geometry.readonly);
-	ck_assert(!a->geometry.can_trim);
+	ck_assert(!store_can(a, STORE_CAN_WRITE));
+	ck_assert(!store_can(a, STORE_CAN_TRIM));
 	b = must_open(path, P("readonly=0"));
 	ck_assert_ptr_eq(a, b);
-	ck_assert(!a->geometry.readonly);
+	ck_assert(store_can(a, STORE_CAN_WRITE));
 	ck_assert_int_eq(do_io(NULL, b, ELV_WRITE, ELV_FUA, 0, buf, sizeof(buf)), sizeof(buf));
 	/* The lock is exclusive now. */
 	ck_assert_int_eq(access(path, W_OK), 0);

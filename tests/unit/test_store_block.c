@@ -299,7 +299,7 @@ START_TEST(discards_and_zeroes)
 		return;
 	lane = open_lane(true);
 	s = must_open(loop, P(caches[_i]));
-	ck_assert(s->geometry.can_trim && s->geometry.can_zero);
+	ck_assert(store_can(s, STORE_CAN_TRIM) && store_can(s, STORE_CAN_FAST_ZERO));
 	ck_assert_int_eq(do_io(lane, s, ELV_TRIM, 0, 100, NULL, 2 * MIB), 2 * MIB);
 	ck_assert_int_eq(do_io(lane, s, ELV_FLUSH, 0, 0, NULL, 0), 0);
 	ck_assert_int_eq(stat(image, &st), 0);

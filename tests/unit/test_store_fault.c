@@ -628,10 +628,10 @@ START_TEST(becoming_writable)
 	struct store *s, *t;
 
 	s = must_open(path, P("readonly=1", "fault_volatile=1", "disk_model=hdd7200"));
-	ck_assert(s->geometry.readonly);
+	ck_assert(!store_can(s, STORE_CAN_WRITE));
 	t = must_open(path, P("fault_volatile=1", "disk_model=hdd7200"));
 	ck_assert_ptr_eq(s, t);
-	ck_assert(!s->geometry.readonly);
+	ck_assert(store_can(s, STORE_CAN_WRITE));
 	ck_assert_uint_ge(s->geometry.block, B);
 	must_write(NULL, s, ELV_FUA, 0, B, 2);
 	ck_assert(file_has(path, 0, B, 2));

@@ -169,7 +169,7 @@ START_TEST(locked_by_another_program)
 	s = must_open(path, P("readonly=1"));
 	ck_assert_int_eq(try_open(&t, "writer", path, P("readonly=0")), -EBUSY);
 	/* The reader goes on as before, lock included. */
-	ck_assert(s->geometry.readonly);
+	ck_assert(!store_can(s, STORE_CAN_WRITE));
 	lock_file(fd, F_OFD_SETLK, F_UNLCK);
 	ck_assert_int_eq(fcntl(fd, F_OFD_SETLK, &exclusive), -1);
 	ck_assert_int_eq(do_io(NULL, s, ELV_READ, 0, 0, &c, 1), 1);
@@ -240,7 +240,7 @@ START_TEST(geometry_of_a_file)
 	ck_assert_uint_eq(b->geometry.depth, 4);
 	ck_assert_uint_eq(a->geometry.depth, a->geometry.rotational ? 4 : 32);
 	ck_assert(a->geometry.multi_conn);
-	ck_assert(a->geometry.can_cache && !b->geometry.can_cache);
+	ck_assert(store_can(a, STORE_CAN_CACHE) && !store_can(b, STORE_CAN_CACHE));
 	store_close(a);
 	store_close(b);
 }
@@ -265,7 +265,7 @@ START_TEST(holes)
 	struct store *s = must_open(path, P(_i & 4 ? "cache=none" : "cache=writethrough"));
 	char *buf = aligned(MIB, 1);
 
-	ck_assert(s->geometry.can_trim && s->geometry.can_zero && s->geometry.can_fast_zero);
+	ck_assert(store_can(s, STORE_CAN_TRIM) && store_can(s, STORE_CAN_FAST_ZERO));
 	check_extents(s, 0, 4 * MIB, false);
 	ck_assert_int_eq(do_io(lane, s, ELV_TRIM, 0, MIB, NULL, MIB), MIB);
 	ck_assert_int_le(blocks_of(path), 3 * MIB / 512 + 64);
@@ -300,7 +300,7 @@ START_TEST(no_holes)
 		return;
 	lane = open_lane(_i);
 	s = must_open(make_file("ram/file", 3 * MIB, 7), P("cache=writeback"));
-	ck_assert(!s->geometry.can_trim && !s->geometry.can_zero && !s->geometry.can_fast_zero);
+	ck_assert(!store_can(s, STORE_CAN_TRIM) && !store_can(s, STORE_CAN_FAST_ZERO));
 	ck_assert_int_eq(do_io(lane, s, ELV_TRIM, 0, 0, NULL, MIB), MIB);
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_FAST_ZERO, 0, NULL, MIB), -ENOTSUP);
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_FAST_ZERO | ELV_NO_HOLE, 0, NULL, MIB),

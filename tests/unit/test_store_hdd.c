@@ -264,7 +264,7 @@ START_TEST(the_store_takes_its_time)
 	ck_assert_uint_eq(s->geometry.depth, 1);
 	ck_assert_uint_eq(s->geometry.device, 0);
 	ck_assert_str_eq(s->geometry.device_name, "hdd7200");
-	ck_assert(!s->geometry.can_trim && !s->geometry.can_fast_zero);
+	ck_assert(!store_can(s, STORE_CAN_TRIM) && !store_can(s, STORE_CAN_FAST_ZERO));
 	/* Ten writes to one place: nine whole turns between them. */
 	for (unsigned i = 0; i < 10; i++) {
 		memset(buf, i, sizeof(buf));

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The configuration loaded again: what changes, what is said about it, what a faulty file does, and all that under load.
 . "$(dirname "$0")/functions.sh"
-requires python3 nbdinfo
+requires python3 nbdinfo qemu-io
 
 cd "$tmp"
 truncate -s 8M disk.img other.img
@@ -141,6 +141,23 @@ reload_under_load()
 export -f reload_under_load write_conf ctl
 export conf CTL
 PYTHONPATH=$tests/helpers python3 "$tests/helpers/reload_load.py" "127.0.0.1:$port" reload_under_load
+stop_liftd
+
+# An image that is open for reading becomes writable by one more export of it, while clients look at the first.
+for name in first second; do
+	printf '%s\n' "[export $name]" "path = $tmp/other.img" "readonly = $([[ $name == first ]] && echo 1 || echo 0)"
+done >both.conf
+head -n 3 both.conf >"$conf"
+INSTANCE=shared start_liftd -c "$conf"
+background bash -c "while nbdinfo --can write 'nbd+unix:///first?socket=$SOCK'; [[ \$? -eq 2 ]]; do echo; done" >looks
+wait_for '[[ -s looks ]]' 20
+cp both.conf "$conf"
+reloads "changed: export 'second': added"
+seen=$(wc -l <looks)
+wait_for '[[ $(wc -l <looks) -gt $((seen + 5)) ]]' 20
+kill -0 "$BG_PID" || fail "nbdinfo fails, or the export is writable"
+qemu-io -f raw -c 'write -P 0x5a 0 64k' -c 'flush' "nbd+unix:///second?socket=$SOCK" >/dev/null
+qemu-io -f raw -r -c 'read -P 0x5a 0 64k' "nbd+unix:///first?socket=$SOCK" >/dev/null
 stop_liftd
 
 # Images alone: there is nothing to load again, and a SIGHUP does no harm.

@@ -181,8 +181,21 @@ is 1 json 'd["connections"]' ctl --json stats ''
 [[ $(json 'd["exports"]["disk.img"]["histograms"]["read_total"]["count"]' ctl --json stats disk.img) -ge 1 ]]
 ctl stats disk.img >"$tmp/out"
 grep -qE '^disk.img +read_total +[1-9]' "$tmp/out"
-kill "$BG_PID"
+
+# drain, disconnect: qemu-io sleeps and will not notice.
+refuses 1 "no client is known as 'pid:1'" "${c[@]}" client pid:1 drain
+refuses 1 "no client is known as 'pid:1'" "${c[@]}" client pid:1 disconnect
+refuses 2 "usage: liftctl client ID drain" "${c[@]}" client "$id" drian
+is "" ctl client "$id" drain
 wait_for '[[ $(ctl --json clients) == "[]" ]]' 20
+is 0 json 'd[0]["connections"]' ctl --json client "$id" disconnect
+kill "$BG_PID"
+background qemu-io -f raw -c 'read 0 64k' -c 'sleep 60000' "$URI"
+id=pid:$BG_PID
+wait_for 'ctl clients | grep -q "^$id "' 20
+is 1 json 'd[0]["connections"]' ctl --json client "$id" disconnect
+wait_for '[[ $(ctl --json clients) == "[]" ]]' 20
+kill "$BG_PID"
 
 # ---- the end ---------------------------------------------------------------------------------------------------
 

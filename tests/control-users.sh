@@ -27,7 +27,8 @@ refuses 1 "permission denied: export.set.*you are uid 65534" "${nobody[@]}" "${l
 refuses 1 "permission denied: server.shutdown" "${nobody[@]}" "${lift[@]}" "$CTL" shutdown
 "${member[@]}" "${lift[@]}" "$CTL" list | grep -q '^disk.img '
 setpriv --reuid=65534 --regid=65534 --groups=65534,0 -- "${lift[@]}" "$CTL" get disk.img nr_requests | grep -qx 128
-for command in "set disk.img nr_requests=7" "scheduler disk.img noop" "client pid:1 set weight=7" shutdown; do
+for command in "set disk.img nr_requests=7" "scheduler disk.img noop" "client pid:1 set weight=7" "client pid:1 drain" \
+	"client pid:1 disconnect" shutdown; do
 	# shellcheck disable=SC2086
 	refuses 1 "permission denied" "${member[@]}" "${lift[@]}" "$CTL" $command
 done

@@ -40,6 +40,12 @@ static const struct command_param client_set[] = {
 	{ .name = NULL }
 };
 
+static const struct command_param client_end[] = {
+	{ .name = "id", .kind = COMMAND_TEXT, .required = true, .word = "ID" },
+	{ .name = "export", .kind = COMMAND_TEXT },
+	{ .name = NULL }
+};
+
 const struct command commands[] = {
 	{ .method = "server.info", .pattern = "info", .params = no_params,
 	  .help = "which server answers: its version, process, age, threads and schedulers" },
@@ -87,6 +93,19 @@ const struct command commands[] = {
 	  .more = "ID is as `clients` prints it: ip:10.0.0.7, uid:1000, pid:4711. The settings\n"
 		  "hold until the server ends or its configuration is loaded again, also when\n"
 		  "the client comes back." },
+
+	{ .method = "client.drain", .pattern = "client ID drain", .params = client_end,
+	  .writes = true,
+	  .help = "finish and answer what a client has asked for, then close its connections",
+	  .more = "Nothing more is read from them. The command does not wait: `clients` shows what\n"
+		  "is left. Answers that the client does not read end with stall_timeout, or with\n"
+		  "`disconnect`. The client may come back at once." },
+
+	{ .method = "client.disconnect", .pattern = "client ID disconnect", .params = client_end,
+	  .writes = true,
+	  .help = "close the connections of a client at once",
+	  .more = "As if it had died: what has not gone to the disk is dropped, nothing more is\n"
+		  "answered. Others are not touched. The client may come back at once." },
 
 	{ .method = "stats.get", .pattern = "stats [EXPORT]", .params = maybe_export,
 	  .help = "counters and latencies since the start, of one export or of the server" },

@@ -7,7 +7,7 @@
  *
  *   no JSON (cut off, not UTF-8, a NUL, too deep, a key twice)     -32700, id null
  *   no request (batch, no method, unknown members, wrong types)    -32600
- *   no such method                                                 -32601
+ *   no such method, or it is not possible here                     -32601
  *   a parameter or setting: unknown, missing, wrong               -32602, data {name,value,allowed}
  *   out of memory                                                  -32603
  *   no such export, no such client, not permitted                  -32001, -32002, -32003

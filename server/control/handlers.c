@@ -342,13 +342,20 @@ static void client_list(struct call *call)
 	export_put(e);
 }
 
+static void no_client(struct call *call, const char *id, const struct export *e)
+{
+	char shown[CALL_SHOWN];
+
+	call_fail(call, CONTROL_NO_CLIENT, "no client is known as '%s'%s; the list of clients "
+		  "names them", call_shown(id, shown), e ? " at this export" : "");
+}
+
 static void client_set_call(struct call *call)
 {
 	const char *id = call_text(call, "id");
 	struct setting_error err = { .name = "" };
 	struct settings s = { 0 };
 	struct export *e = NULL;
-	char shown[CALL_SHOWN];
 	int r;
 
 	if (call_text(call, "export")) {
@@ -359,9 +366,7 @@ static void client_set_call(struct call *call)
 	if (settings_read(call, &s)) {
 		r = client_set(call->control->server, e, id, s.set, s.n, NULL, &err);
 		if (r == -ESRCH)
-			call_fail(call, CONTROL_NO_CLIENT, "no client is known as '%s'%s; the list "
-				  "of clients names them", call_shown(id, shown),
-				  e ? " at this export" : "");
+			no_client(call, id, e);
 		else if (r)
 			bad_setting(call, r, &err);
 		else
@@ -369,6 +374,49 @@ static void client_set_call(struct call *call)
 	}
 	settings_free(&s);
 	export_put(e);
+}
+
+/*
+ * client.disconnect and client.drain do not wait: a drain may take as long as the client likes to
+ * leave answers unread. The result is what the order found.
+ */
+static void end_client(struct call *call, enum client_end how)
+{
+	const char *id = call_text(call, "id");
+	struct export *e = NULL;
+	int r;
+
+	if (call_text(call, "export")) {
+		e = call_export(call, "export");
+		if (!e)
+			return;
+	}
+	list_clients(call, e, id);
+	if (call->no_memory)
+		r = -ENOMEM;
+	else if (!json_array_size(call->result))
+		r = -ESRCH;
+	else
+		r = client_end(call->control->server, e, id, how);
+	if (r == -ESRCH)
+		no_client(call, id, e);
+	else if (r == -ENOTSUP)
+		call_fail(call, CONTROL_NO_METHOD, "%s is not possible here: the connections "
+			  "belong to the program that this server is part of",
+			  call->command->method);
+	else if (r)
+		call_fail(call, CONTROL_INTERNAL, "out of memory");
+	export_put(e);
+}
+
+static void client_disconnect(struct call *call)
+{
+	end_client(call, CLIENT_DISCONNECT);
+}
+
+static void client_drain(struct call *call)
+{
+	end_client(call, CLIENT_DRAIN);
 }
 
 /* ---- the server ---- */
@@ -410,6 +458,8 @@ const struct call_handler call_handlers[] = {
 	{ "export.set", export_set_call },
 	{ "client.list", client_list },
 	{ "client.set", client_set_call },
+	{ "client.disconnect", client_disconnect },
+	{ "client.drain", client_drain },
 	{ "stats.get", call_stats_get },
 	{ NULL, NULL }
 };

@@ -203,6 +203,19 @@ int export_clients(struct export *e, bool all, struct client_summary **out, size
 int client_set(struct server *s, struct export *e, const char *id, const struct setting *set,
 	       size_t n, unsigned *accounts, struct setting_error *err);
 
+/* How connections go that an administrator wants to go. */
+enum client_end {
+	CLIENT_DISCONNECT, /* at once, as if the other end had died */
+	CLIENT_DRAIN,      /* nothing more is read; what was received is finished and answered */
+};
+
+/*
+ * Close the connections that the client with this whole id has at `e`, or, with e NULL, at every
+ * export; it may come back. Returns at once, while they are still there. 0, or with nothing done:
+ * -ENOMEM, or -ENOTSUP if they are not the server's to close.
+ */
+int client_end(struct server *s, const struct export *e, const char *id, enum client_end how);
+
 /* --- the server ----------------------------------------------------------------------------- */
 
 struct server_info {

@@ -55,7 +55,8 @@ struct server {
 
 	/* Set once by server/net, before the loops run. */
 	void (*stop)(void *ctx);          /* any thread */
-	void *stop_ctx;
+	int (*end_client)(void *ctx, const struct export *e, const char *id, enum client_end how);
+	void *stop_ctx;                   /* of both */
 };
 
 /* Everything empty; params are copied. 0 or -ENOMEM. */

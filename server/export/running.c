@@ -298,6 +298,11 @@ int client_set(struct server *s, struct export *e, const char *id, const struct 
 	return res;
 }
 
+int client_end(struct server *s, const struct export *e, const char *id, enum client_end how)
+{
+	return s->end_client ? s->end_client(s->stop_ctx, e, id, how) : -ENOTSUP;
+}
+
 int server_add_rule(struct server *s, const char *match, const struct setting *set, size_t n,
 		    struct setting_error *err)
 {

@@ -383,6 +383,14 @@ void conn_drain(struct conn *c)
 	}
 }
 
+void conn_dismiss(struct conn *c, enum client_end how)
+{
+	if (how == CLIENT_DRAIN)
+		conn_drain(c);
+	else if (c->state != CONN_DEAD)
+		conn_kill(c, "disconnected on request");
+}
+
 /* ---- time-outs ---- */
 
 /* Close the connections of a list, oldest first, that have been there for too long. */

@@ -157,6 +157,9 @@ bool conn_peer_is_gone(const struct conn *c);
 /* The loop stops reading: LOOP_DRAIN. */
 void conn_drain(struct conn *c);
 
+/* It is attached, and somebody wants it to go: client_end. */
+void conn_dismiss(struct conn *c, enum client_end how);
+
 /* Close those that took too long. Returns when the next one does, or ELV_NEVER. */
 uint64_t conn_timeouts(struct loop *loop);
 

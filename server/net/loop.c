@@ -50,6 +50,14 @@ void loop_give_arrival(struct loop *loop, struct arrival *a)
 	pthread_mutex_unlock(&loop->inbox_lock);
 }
 
+void loop_give_dismissal(struct loop *loop, struct dismissal *d)
+{
+	pthread_mutex_lock(&loop->inbox_lock);
+	STAILQ_INSERT_TAIL(&loop->in_dismissals, d, link);
+	signal_inbox(loop);
+	pthread_mutex_unlock(&loop->inbox_lock);
+}
+
 void loop_give_requests(struct loop *loop, struct elv_requests *done)
 {
 	pthread_mutex_lock(&loop->inbox_lock);
@@ -104,11 +112,25 @@ static void obey(struct loop *loop, unsigned orders)
 		loop->quit = true;
 }
 
+static void dismiss(struct loop *loop, const struct dismissal *d)
+{
+	struct conn *c, *next;
+
+	for (c = TAILQ_FIRST(&loop->conns); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->client && (!d->export || d->export == c->export->serial) &&
+		    !strcmp(d->id, c->client->identity->id))
+			conn_dismiss(c, d->how);
+	}
+}
+
 void loop_open_inbox(struct loop *loop)
 {
+	struct dismissals dismissals = STAILQ_HEAD_INITIALIZER(dismissals);
 	struct elv_requests requests = TAILQ_HEAD_INITIALIZER(requests);
 	struct arrivals arrivals = TAILQ_HEAD_INITIALIZER(arrivals);
 	struct elv_request *rq;
+	struct dismissal *d;
 	struct arrival *a;
 	unsigned orders;
 	uint64_t count;
@@ -121,6 +143,7 @@ void loop_open_inbox(struct loop *loop)
 	loop->signalled = false;
 	TAILQ_CONCAT(&requests, &loop->in_requests, link);
 	TAILQ_CONCAT(&arrivals, &loop->in_arrivals, link);
+	STAILQ_CONCAT(&dismissals, &loop->in_dismissals);
 	orders = loop->in_orders;
 	loop->in_orders = 0;
 	while ((c = TAILQ_FIRST(&loop->in_granted))) {
@@ -137,6 +160,11 @@ void loop_open_inbox(struct loop *loop)
 	while ((a = TAILQ_FIRST(&arrivals))) {
 		TAILQ_REMOVE(&arrivals, a, link);
 		conn_new(loop, a);
+	}
+	while ((d = STAILQ_FIRST(&dismissals))) {
+		STAILQ_REMOVE_HEAD(&dismissals, link);
+		dismiss(loop, d);
+		free(d);
 	}
 	if (orders)
 		obey(loop, orders);
@@ -377,6 +405,7 @@ static void init_lists(struct loop *loop)
 	TAILQ_INIT(&loop->in_requests);
 	TAILQ_INIT(&loop->in_granted);
 	TAILQ_INIT(&loop->in_arrivals);
+	STAILQ_INIT(&loop->in_dismissals);
 }
 
 int loop_init(struct loop *loop, struct service *service, unsigned index, char *err, size_t errlen)
@@ -409,8 +438,13 @@ int loop_init(struct loop *loop, struct service *service, unsigned index, char *
 
 void loop_exit(struct loop *loop)
 {
+	struct dismissal *d;
 	struct arrival *a;
 
+	while ((d = STAILQ_FIRST(&loop->in_dismissals))) {
+		STAILQ_REMOVE_HEAD(&loop->in_dismissals, link);
+		free(d);
+	}
 	while ((a = TAILQ_FIRST(&loop->in_arrivals))) {
 		TAILQ_REMOVE(&loop->in_arrivals, a, link);
 		close(a->fd);

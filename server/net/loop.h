@@ -60,6 +60,15 @@ struct arrival {
 };
 TAILQ_HEAD(arrivals, arrival);
 
+/* The connections of a client that are to go: client_end. */
+struct dismissal {
+	enum client_end how;
+	uint64_t export; /* its serial; 0: all */
+	STAILQ_ENTRY(dismissal) link;
+	char id[CLIENT_ID_MAX + 1];
+};
+STAILQ_HEAD(dismissals, dismissal);
+
 enum loop_order {
 	LOOP_DRAIN = 1,  /* read no more, finish what was received, close */
 	LOOP_QUIT = 2,   /* leave the event loop */
@@ -115,6 +124,7 @@ struct loop {
 	struct elv_requests in_requests;
 	struct conn_list in_granted;
 	struct arrivals in_arrivals;
+	struct dismissals in_dismissals;
 	unsigned in_orders;           /* enum loop_order */
 };
 
@@ -144,6 +154,9 @@ void loop_give_orders(struct loop *loop, unsigned orders);
 
 /* Hand over an accepted connection; owned by the loop from now on. */
 void loop_give_arrival(struct loop *loop, struct arrival *a);
+
+/* Likewise; it is for the connections of this loop. */
+void loop_give_dismissal(struct loop *loop, struct dismissal *d);
 
 /* Finished requests of this loop's connections; the list is empty afterwards. */
 void loop_give_requests(struct loop *loop, struct elv_requests *done);

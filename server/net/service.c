@@ -117,6 +117,36 @@ static void request_stop(void *ctx)
 	kill(getpid(), SIGTERM);
 }
 
+/* One order a loop, made beforehand: all of them get it, or none. */
+static int end_client(void *ctx, const struct export *e, const char *id, enum client_end how)
+{
+	struct dismissals orders = STAILQ_HEAD_INITIALIZER(orders);
+	struct service *s = ctx;
+	struct dismissal *d;
+	unsigned n;
+
+	for (n = 0; n < s->nloops; n++) {
+		d = calloc(1, sizeof(*d));
+		if (!d)
+			break;
+		d->how = how;
+		d->export = e ? e->serial : 0;
+		snprintf(d->id, sizeof(d->id), "%s", id);
+		STAILQ_INSERT_TAIL(&orders, d, link);
+	}
+	for (unsigned i = 0; (d = STAILQ_FIRST(&orders)); i++) {
+		STAILQ_REMOVE_HEAD(&orders, link);
+		if (n == s->nloops)
+			loop_give_dismissal(&s->loops[i], d);
+		else
+			free(d);
+	}
+	if (n < s->nloops)
+		return -ENOMEM;
+	log_info("client %s: %s on request", id, how == CLIENT_DRAIN ? "drained" : "disconnected");
+	return 0;
+}
+
 int service_init(struct service *s, const struct server_params *params)
 {
 	sigset_t set;
@@ -132,6 +162,8 @@ int service_init(struct service *s, const struct server_params *params)
 	if (res)
 		return res;
 	s->server.stop = request_stop;
+	s->server.end_client = end_client;
+	s->server.stop_ctx = s;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

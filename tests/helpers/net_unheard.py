@@ -28,12 +28,16 @@ def unread(c):
     assert select.select([c.s], [], [], 20)[0]
 
 
-def client():
-    """A new one, when the server has seen the end of the last one."""
+def until_closed():
+    """The server has seen the end of the last one."""
     end = time.monotonic() + 20
     while ctl.call('export.list')[0]['connections']:
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+def client():
+    until_closed()
     return Client(where).go('disk')
 
 
@@ -53,13 +57,17 @@ for where in sys.argv[2:]:
         c.close()
 
     # Not read, however it ended: told again, once.
-    for how in ['close', 'reset'] + ['disc'] * ('/' in where):   # on TCP nobody can know, after DISC
+    # On TCP nobody can know, after DISC, or if this end did not close.
+    for how in ['close', 'reset'] + ['disc', 'client.disconnect', 'client.drain'] * ('/' in where):
         c = client()
         until_next_fails(c)
         assert c.write(0, b'b' * 512) == 0
         unread(c)
         if how == 'disc':
             c.send(request(DISC, 1))
+        if 'client' in how:
+            ctl.call(how, id=ctl.call('client.list')[0]['id'])
+            until_closed()
         c.close(reset=how == 'reset')
         c = client()
         assert flush(c) == (EIO, False), (where, how)

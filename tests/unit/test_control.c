@@ -2,6 +2,7 @@
  * The methods of the control protocol on exports of null stores: results, changes, permissions.
  */
 #include <check.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,6 +267,68 @@ START_TEST(test_clients)
 }
 END_TEST
 
+/* The order that a call gave. */
+static struct {
+	unsigned orders;
+	const struct export *export;
+	char id[64];
+	enum client_end how;
+	int result;
+} ended;
+
+static int end_a_client(void *ctx, const struct export *e, const char *id, enum client_end how)
+{
+	ck_assert_ptr_eq(ctx, &ended);
+	ended.orders++;
+	ended.export = e;
+	ended.how = how;
+	snprintf(ended.id, sizeof(ended.id), "%s", id);
+	return ended.result;
+}
+
+#define END(method, params) \
+	"{'jsonrpc':'2.0','id':1,'method':'client." method "','params':" params "}"
+
+START_TEST(test_end_client)
+{
+	struct export *e = export_find(&server, "disk", 4);
+	struct client *client;
+	json_t *r;
+
+	ck_assert_int_eq(client_get(e, "uid:5", &client), 0);
+	/* Inside another program: its connections are not the server's. */
+	refuses(END("drain", "{'id':'uid:5'}"), -32601, "client.drain is not possible here");
+	server.end_client = end_a_client;
+	server.stop_ctx = &ended;
+
+	r = result_of("client.disconnect", "{'id':'uid:5'}");
+	ck_assert_uint_eq(json_array_size(r), 1);
+	ck_assert_str_eq(text(json_array_get(r, 0), "id"), "uid:5");
+	ck_assert_str_eq(text(json_array_get(r, 0), "export"), "disk");
+	json_decref(r);
+	ck_assert_uint_eq(ended.orders, 1);
+	ck_assert_str_eq(ended.id, "uid:5");
+	ck_assert_int_eq(ended.how, CLIENT_DISCONNECT);
+	ck_assert_ptr_null(ended.export);
+	json_decref(result_of("client.drain", "{'id':'uid:5','export':'disk'}"));
+	ck_assert_uint_eq(ended.orders, 2);
+	ck_assert_int_eq(ended.how, CLIENT_DRAIN);
+	ck_assert_ptr_eq(ended.export, e);
+
+	refuses(END("drain", "{'id':'uid:6'}"), -32002, "no client is known as 'uid:6'; the list");
+	refuses(END("drain", "{'id':'uid:5','export':'b\xc3\xa4r'}"), -32002, "at this export");
+	refuses(END("disconnect", "{'id':'uid:5','export':'dsk'}"), -32001, "mean 'disk'");
+	refuses(END("disconnect", "{}"), -32602, "'id' of client.disconnect is missing");
+	json_decref(refused(&member, END("drain", "{'id':'uid:5'}"),
+			    strlen(END("drain", "{'id':'uid:5'}")), -32003, "permission denied"));
+	ck_assert_uint_eq(ended.orders, 2);
+	ended.result = -ENOMEM;
+	refuses(END("disconnect", "{'id':'uid:5'}"), -32603, "out of memory");
+	client_put(client);
+	export_put(e);
+}
+END_TEST
+
 /* A request that waits shows in the list of exports, with its age. */
 START_TEST(test_queued)
 {
@@ -522,6 +585,7 @@ int main(void)
 	tcase_add_test(tc, test_export_set);
 	tcase_add_test(tc, test_set_is_all_or_none);
 	tcase_add_test(tc, test_clients);
+	tcase_add_test(tc, test_end_client);
 	tcase_add_test(tc, test_queued);
 	tcase_add_test(tc, test_stats);
 	tcase_add_test(tc, test_stats_add_up);

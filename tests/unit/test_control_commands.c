@@ -108,6 +108,10 @@ START_TEST(test_words)
 
 	/* Words of the table are names like any other where a name is due. */
 	parses("show set", "export.get", &call);
+	parses("client ip:10.0.0.7 drain", "client.drain", &call);
+	ck_assert_str_eq(call.text[0], "ip:10.0.0.7");
+	parses("client drain disconnect", "client.disconnect", &call);
+	ck_assert_str_eq(call.text[0], "drain");
 	parses("client set set weight=1", "client.set", &call);
 	ck_assert_str_eq(call.text[0], "set");
 }
@@ -137,7 +141,8 @@ START_TEST(test_wrong_words)
 	refuses("shutdown now", "usage: liftctl shutdown");
 	/* Not commands before they work. */
 	refuses("top", "unknown command");
-	refuses("client x drain", "usage: liftctl client ID set");
+	refuses("client x drain y", "usage: liftctl client ID drain");
+	refuses("client x disconnect y=1", "usage: liftctl client ID disconnect");
 }
 END_TEST
 

@@ -14,6 +14,7 @@
 #include "server/control/control.h"
 
 struct export;
+struct histogram;
 
 struct call {
 	const struct control *control;
@@ -64,7 +65,8 @@ void call_answer(struct call *call, json_t *id, struct control_reply *out);
 /* A call with this id (NULL: none, it is not answered) waits (report.c). NULL: no memory. */
 struct control_later *control_later_new(json_t *id);
 
-/* stats.get (stats.c). */
+/* stats.get (stats.c), and a histogram as it stands there. */
 void call_stats_get(struct call *call);
+json_t *call_histogram(struct call *call, const struct histogram *h);
 
 #endif

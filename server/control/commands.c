@@ -33,6 +33,12 @@ static const struct command_param maybe_export[] = {
 	{ .name = NULL }
 };
 
+static const struct command_param client_list[] = {
+	{ .name = "export", .kind = COMMAND_TEXT, .word = "EXPORT" },
+	{ .name = "histograms", .kind = COMMAND_FLAG },
+	{ .name = NULL }
+};
+
 static const struct command_param client_set[] = {
 	{ .name = "id", .kind = COMMAND_TEXT, .required = true, .word = "ID" },
 	{ .name = "export", .kind = COMMAND_TEXT },
@@ -81,7 +87,7 @@ const struct command commands[] = {
 	  .more = "Nothing is lost or stopped: what is queued moves over with its age. The\n"
 		  "settings of each scheduler are kept while another one is in use." },
 
-	{ .method = "client.list", .pattern = "clients [EXPORT]", .params = maybe_export,
+	{ .method = "client.list", .pattern = "clients [EXPORT]", .params = client_list,
 	  .help = "the clients, of one export or of all",
 	  .more = "A client is an identity that gets one share, however many connections it has.\n"
 		  "Rates are those of the last one or two seconds; P50 and P99 are times from the\n"

@@ -1,6 +1,10 @@
 /*
  * What the methods do, except stats.get (stats.c). Results have the keys that the design's table of
- * methods gives; export.get with `help` adds for each tunable its help and what it allows.
+ * methods gives. export.get with `help` adds for each tunable its help and what it allows.
+ * client.list adds the sums since each client's start that rates are made of: requests answered,
+ * bytes, service_ns (time that its operations spent in the store), and of `dispatched` requests
+ * queue_sum_us and service_sum_us (until they were dispatched, and from there on); with
+ * `histograms` also the histogram `total`, from arrival to completion, as in stats.get.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -275,7 +279,9 @@ static void export_set_call(struct call *call)
 
 /* ---- clients ---- */
 
-static json_t *client_json(struct call *call, const struct client_summary *c)
+/* total: its latencies, or NULL. */
+static json_t *client_json(struct call *call, const struct client_summary *c,
+			   const struct histogram *total)
 {
 	const struct tunable *io_class = tunable_find(elv_client_rows, "class");
 	json_t *row = json_object();
@@ -293,23 +299,35 @@ static json_t *client_json(struct call *call, const struct client_summary *c)
 	call_put(call, row, "bytes_per_s", call_number(c->bytes_per_s));
 	call_put(call, row, "p50_us", call_number((c->p50 + NS_PER_US / 2) / NS_PER_US));
 	call_put(call, row, "p99_us", call_number((c->p99 + NS_PER_US / 2) / NS_PER_US));
+	call_put(call, row, "requests", call_number(c->requests));
+	call_put(call, row, "bytes", call_number(c->bytes));
+	call_put(call, row, "service_ns", call_number(c->device_time));
+	call_put(call, row, "dispatched", call_number(c->times));
+	call_put(call, row, "queue_sum_us", call_number(c->queue_time / NS_PER_US));
+	call_put(call, row, "service_sum_us", call_number(c->service_time / NS_PER_US));
+	if (total)
+		call_put(call, row, "total", call_histogram(call, total));
 	return row;
 }
 
 /* Adds the clients of one export to the result; id NULL: those that are there, else the one. */
 static void put_clients(struct call *call, struct export *e, const char *id)
 {
+	bool histograms = json_is_true(json_object_get(call->params, "histograms"));
 	struct client_summary *list = NULL;
+	struct histogram *total = NULL;
 	size_t n = 0;
 
-	if (export_clients(e, id, &list, &n)) {
+	if (export_clients(e, id, &list, histograms ? &total : NULL, &n)) {
 		call->no_memory = true;
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
 		if (!id || !strcmp(list[i].id, id))
-			call_push(call, call->result, client_json(call, &list[i]));
+			call_push(call, call->result,
+				  client_json(call, &list[i], total ? &total[i] : NULL));
 	free(list);
+	free(total);
 }
 
 /* The result: clients of one export (of all: NULL), or one client there. */

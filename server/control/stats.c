@@ -61,7 +61,7 @@ static json_t *us(uint64_t ns)
 	return call_number((ns + 500) / 1000);
 }
 
-static json_t *histogram_json(struct call *call, const struct histogram *h)
+json_t *call_histogram(struct call *call, const struct histogram *h)
 {
 	static const struct { const char *name; unsigned permille; } marks[] = {
 		{ "p50_us", 500 }, { "p90_us", 900 }, { "p99_us", 990 }, { "p999_us", 999 },
@@ -89,10 +89,10 @@ static json_t *histograms_json(struct call *call, const struct elv_stats *s)
 {
 	json_t *o = json_object();
 
-	call_put(call, o, "queue", histogram_json(call, &s->queue));
-	call_put(call, o, "service", histogram_json(call, &s->service));
-	call_put(call, o, "read_total", histogram_json(call, &s->total[ELV_DIR_READ]));
-	call_put(call, o, "write_total", histogram_json(call, &s->total[ELV_DIR_WRITE]));
+	call_put(call, o, "queue", call_histogram(call, &s->queue));
+	call_put(call, o, "service", call_histogram(call, &s->service));
+	call_put(call, o, "read_total", call_histogram(call, &s->total[ELV_DIR_READ]));
+	call_put(call, o, "write_total", call_histogram(call, &s->total[ELV_DIR_WRITE]));
 	return o;
 }
 

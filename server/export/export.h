@@ -186,13 +186,19 @@ struct client_summary {
 	uint64_t iops, bytes_per_s;       /* over the last one to two seconds */
 	uint64_t p50, p99;                /* ns, arrival to completion, since its start */
 	uint64_t requests_held, bytes_held;
+	/* Since its start; `times` of them were dispatched, all but some flushes and the like. */
+	uint64_t requests, bytes;         /* answered; of READ and WRITE */
+	uint64_t times, queue_time, service_time; /* ns: to the first dispatch, from there on */
+	uint64_t device_time;             /* ns that its ios were with the store */
 };
 
 /*
  * The accounts at e: those with a connection or unfinished requests, with `all` also those that are
- * remembered for a while. *out is an array of *n for the caller to free. 0 or -ENOMEM.
+ * remembered for a while. *out is an array of *n for the caller to free, and so is *total, unless
+ * total is NULL: the histograms from arrival to completion. 0 or -ENOMEM.
  */
-int export_clients(struct export *e, bool all, struct client_summary **out, size_t *n);
+int export_clients(struct export *e, bool all, struct client_summary **out,
+		   struct histogram **total, size_t *n);
 
 /*
  * Change settings (elv_client_rows) of the client with this whole id, all or none: of its account

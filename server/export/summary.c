@@ -73,12 +73,14 @@ void export_show(struct export *e, char *buf, size_t len)
 	disk_unlock(e->disk);
 }
 
-static void summarize_client(struct client *c, uint64_t now, struct client_summary *out)
+/* both: what it took, reads and writes. */
+static void summarize_client(struct client *c, uint64_t now, struct client_summary *out,
+			     struct histogram *both)
 {
-	const struct histogram *total = c->elv.stats.total;
-	struct histogram both = total[ELV_DIR_READ];
+	const struct elv_stats *s = &c->elv.stats;
 
-	histogram_merge(&both, &total[ELV_DIR_WRITE]);
+	*both = s->total[ELV_DIR_READ];
+	histogram_merge(both, &s->total[ELV_DIR_WRITE]);
 	snprintf(out->id, sizeof(out->id), "%s", c->identity->id);
 	out->export_name = c->export->name;
 	out->connections = c->elv.conns;
@@ -86,8 +88,13 @@ static void summarize_client(struct client *c, uint64_t now, struct client_summa
 	out->in_flight = c->elv.in_flight;
 	out->params = c->elv.params;
 	client_rates(c, now, &out->iops, &out->bytes_per_s);
-	out->p50 = histogram_percentile(&both, 500);
-	out->p99 = histogram_percentile(&both, 990);
+	out->p50 = histogram_percentile(both, 500);
+	out->p99 = histogram_percentile(both, 990);
+	client_done(c, &out->requests, &out->bytes);
+	out->times = s->queue.count;
+	out->queue_time = s->queue.sum;
+	out->service_time = s->service.sum;
+	out->device_time = s->service_ns;
 	/* Lock order: the budget's after the disk's. */
 	budget_lock(c->budget.budget);
 	out->requests_held = c->budget.requests;
@@ -95,9 +102,12 @@ static void summarize_client(struct client *c, uint64_t now, struct client_summa
 	budget_unlock(c->budget.budget);
 }
 
-int export_clients(struct export *e, bool all, struct client_summary **out, size_t *n)
+int export_clients(struct export *e, bool all, struct client_summary **out,
+		   struct histogram **total, size_t *n)
 {
+	const struct clients *lists[] = { &e->clients.busy, &e->clients.idle };
 	struct client_summary *list;
+	struct histogram *both, one;
 	struct client *c;
 	uint64_t now;
 	size_t room;
@@ -109,18 +119,25 @@ int export_clients(struct export *e, bool all, struct client_summary **out, size
 	room = e->clients.n + 16;
 	disk_unlock(e->disk);
 	list = calloc(room, sizeof(*list));
-	if (!list)
+	both = total ? calloc(room, sizeof(*both)) : NULL;
+	if (!list || (total && !both)) {
+		free(list);
+		free(both);
 		return -ENOMEM;
+	}
 	*n = 0;
 	now = disk_lock(e->disk);
-	TAILQ_FOREACH(c, &e->clients.busy, link)
-		if (*n < room)
-			summarize_client(c, now, &list[(*n)++]);
-	if (all)
-		TAILQ_FOREACH(c, &e->clients.idle, link)
-			if (*n < room)
-				summarize_client(c, now, &list[(*n)++]);
+	for (unsigned i = 0; i < (all ? 2 : 1); i++) {
+		TAILQ_FOREACH(c, lists[i], link) {
+			if (*n == room)
+				break;
+			summarize_client(c, now, &list[*n], total ? &both[*n] : &one);
+			(*n)++;
+		}
+	}
 	disk_unlock(e->disk);
 	*out = list;
+	if (total)
+		*total = both;
 	return 0;
 }

@@ -216,7 +216,8 @@ START_TEST(test_clients)
 	ck_assert_uint_eq(json_array_size(r), 2);
 	c = json_array_get(r, 0);
 	has_keys(c, KEYS("id", "export", "connections", "weight", "class", "queued", "in_flight",
-			 "iops", "bytes_per_s", "p50_us", "p99_us"));
+			 "iops", "bytes_per_s", "p50_us", "p99_us", "requests", "bytes",
+			 "service_ns", "dispatched", "queue_sum_us", "service_sum_us"));
 	ck_assert_str_eq(text(c, "export"), "disk");
 	ck_assert_str_eq(text(c, "class"), "be");
 	ck_assert_int_eq(number(c, "weight"), 100);
@@ -395,7 +396,7 @@ START_TEST(test_stats_add_up)
 {
 	struct client *client[2];
 	struct export *e[2];
-	json_t *r, *h, *pair;
+	json_t *r, *h, *c, *pair;
 	long long sum = 0;
 	size_t i;
 
@@ -407,6 +408,13 @@ START_TEST(test_stats_add_up)
 		client[i]->elv.stats.requests[ELV_READ] = 3 + i;
 		for (unsigned ms = 1; ms <= 100; ms++)
 			histogram_add(&client[i]->elv.stats.queue, ms * 1000000ull);
+		histogram_add(&client[i]->elv.stats.service, 7000);
+		histogram_add(&client[i]->elv.stats.total[ELV_DIR_READ], 1000000);
+		histogram_add(&client[i]->elv.stats.total[ELV_DIR_WRITE], 2000000);
+		client[i]->elv.stats.answered = 5;
+		client[i]->elv.stats.bytes[ELV_DIR_READ] = 4096;
+		client[i]->elv.stats.bytes[ELV_DIR_WRITE] = 512;
+		client[i]->elv.stats.service_ns = 99;
 		disk_unlock(e[i]->disk);
 	}
 	r = result_of("stats.get", "");
@@ -426,6 +434,21 @@ START_TEST(test_stats_add_up)
 		sum += json_integer_value(json_array_get(pair, 1));
 	}
 	ck_assert_int_eq(sum, 200);
+	json_decref(r);
+
+	r = result_of("client.list", "{'export':'disk','histograms':true}");
+	ck_assert_uint_eq(json_array_size(r), 1);
+	c = json_array_get(r, 0);
+	ck_assert_int_eq(number(c, "requests"), 5);
+	ck_assert_int_eq(number(c, "bytes"), 4608);
+	ck_assert_int_eq(number(c, "service_ns"), 99);
+	ck_assert_int_eq(number(c, "dispatched"), 100);
+	ck_assert_int_eq(number(c, "queue_sum_us"), 5050000);
+	ck_assert_int_eq(number(c, "service_sum_us"), 7);
+	h = json_object_get(c, "total");
+	ck_assert_int_eq(number(h, "count"), 2);
+	ck_assert_int_eq(number(h, "sum_us"), 3000);
+	ck_assert_uint_eq(json_array_size(json_object_get(h, "buckets")), 2);
 	json_decref(r);
 	for (i = 0; i < 2; i++) {
 		client_put(client[i]);

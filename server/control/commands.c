@@ -93,6 +93,15 @@ const struct command commands[] = {
 		  "Rates are those of the last one or two seconds; P50 and P99 are times from the\n"
 		  "arrival of a request to its completion, since the client came." },
 
+	{ .method = "client.list", .pattern = "top [EXPORT]", .params = client_list,
+	  .help = "what each client gets, again and again, the busiest first",
+	  .more = "SHARE is the client's part of the time that the disk worked for the export,\n"
+		  "ENTITLED what its weight makes of it among those that were active. QUEUE and\n"
+		  "SERVICE are the average times of a request before and after it was dispatched.\n"
+		  "All figures are of the last interval: --interval SECONDS (2). It ends after\n"
+		  "-n COUNT samples, or with q or Ctrl-C; where the output is no terminal COUNT\n"
+		  "is 1 if it is not given." },
+
 	{ .method = "client.set", .pattern = "client ID set NAME=VALUE...", .params = client_set,
 	  .writes = true,
 	  .help = "change the weight (1-1000) or class (rt, be, idle) of a client on all exports",

@@ -16,13 +16,15 @@
 #include "server/ctl/conn.h"
 #include "server/ctl/print.h"
 #include "server/ctl/table.h"
+#include "server/ctl/top.h"
 
-enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, DEFAULT_TIMEOUT = 10 };
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, DEFAULT_TIMEOUT = 10, DEFAULT_INTERVAL = 2000 };
 
 struct options {
 	const char *socket; /* NULL: the default places */
 	bool json;
 	int timeout; /* s */
+	unsigned count, interval; /* of top: samples, ms; 0: not given */
 };
 
 static const char synopsis[] = "usage: liftctl [--socket PATH] [--json] COMMAND\n";
@@ -47,10 +49,12 @@ static void help(void)
 	       "                     $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/liftd or /run/liftd\n"
 	       "  --json             print the server's result as it is\n"
 	       "  --timeout SECONDS  how long to wait for the server (%d)\n"
+	       "  --interval SECONDS of top: how long a sample is (%d)\n"
+	       "  -n COUNT           of top: how many there are\n"
 	       "  --version          print the version\n"
 	       "  --help             print this text\n\n"
 	       "exit status: 0 done, 1 refused or no server, 2 the command line is wrong\n",
-	       DEFAULT_TIMEOUT);
+	       DEFAULT_TIMEOUT, DEFAULT_INTERVAL / 1000);
 }
 
 static int help_command(const char *word)
@@ -108,8 +112,11 @@ static json_t *settings_json(const struct command_call *call)
 	return NULL;
 }
 
-/* The request's line with its newline, for the caller to free; NULL: text that is not UTF-8. */
-static char *request_line(const struct command_call *call, bool for_people)
+/*
+ * The request's line with its newline, for the caller to free, with this flag (NULL: none) set if
+ * the method has it. NULL: text that is not UTF-8.
+ */
+static char *request_line(const struct command_call *call, const char *flag)
 {
 	const struct command_param *p = call->command->params;
 	json_t *root, *params = json_object();
@@ -122,7 +129,7 @@ static char *request_line(const struct command_call *call, bool for_people)
 						      json_string(call->text[i]));
 		else if (p[i].kind == COMMAND_SETTINGS)
 			failed |= json_object_set_new(params, p[i].name, settings_json(call));
-		else if (p[i].kind == COMMAND_FLAG && for_people && !strcmp(p[i].name, "help"))
+		else if (p[i].kind == COMMAND_FLAG && flag && !strcmp(p[i].name, flag))
 			failed |= json_object_set_new(params, p[i].name, json_true());
 	}
 	if (failed) {
@@ -230,7 +237,7 @@ static int show_answer(const struct options *opt, const struct command_call *cal
 
 static int run(const struct options *opt, const struct command_call *call)
 {
-	char *line = request_line(call, !opt->json), *answer, err[1024];
+	char *line = request_line(call, opt->json ? NULL : "help"), *answer, err[1024];
 	struct ctl_conn conn;
 	int status = EXIT_REFUSED;
 	size_t len;
@@ -251,6 +258,60 @@ static int run(const struct options *opt, const struct command_call *call)
 	return status;
 }
 
+/* ---- top ---- */
+
+struct top_call {
+	struct ctl_conn conn;
+	char *line;
+};
+
+static json_t *ask_for_top(void *ctx, char *err, size_t errlen)
+{
+	struct top_call *c = ctx;
+	json_t *root, *result;
+	const char *message;
+	char *answer;
+	size_t len;
+
+	if (ctl_call(&c->conn, c->line, strlen(c->line), &answer, &len, err, errlen))
+		return NULL;
+	root = json_loadb(answer, len, JSON_REJECT_DUPLICATES, NULL);
+	free(answer);
+	result = json_incref(json_object_get(root, "result"));
+	message = json_string_value(json_object_get(json_object_get(root, "error"), "message"));
+	if (!result)
+		snprintf(err, errlen, "%s", message ? message : "the answer is not one of a liftd "
+			 "control socket");
+	json_decref(root);
+	return result;
+}
+
+static int run_top(const struct options *opt, const struct command_call *call)
+{
+	struct top_call c = { .line = request_line(call, "histograms") };
+	struct top top = {
+		.ask = ask_for_top,
+		.ctx = &c,
+		.count = opt->count,
+		.interval = opt->interval ? opt->interval : DEFAULT_INTERVAL,
+	};
+	char err[1024];
+	int status = 0;
+
+	if (!c.line) {
+		fprintf(stderr, "liftctl: an argument is not UTF-8\n");
+		return EXIT_USAGE;
+	}
+	if (ctl_connect(&c.conn, opt->socket, opt->timeout, err, sizeof(err)) ||
+	    top_run(&top, err, sizeof(err))) {
+		fprintf(stderr, "liftctl: %s\n", text_clean(err));
+		status = EXIT_REFUSED;
+	}
+	ctl_close(&c.conn);
+	free(c.line);
+	return status;
+}
+
 /* ---- the command line ---- */
 
 static int usage(const char *fmt, const char *what)
@@ -261,6 +322,40 @@ static int usage(const char *fmt, const char *what)
 	return EXIT_USAGE;
 }
 
+static int read_timeout(struct options *opt)
+{
+	char *end;
+	long n = strtol(optarg, &end, 10);
+
+	if (end == optarg || *end || n < 1 || n > 86400)
+		return usage("--timeout: '%s' is no number of seconds in 1..86400", optarg);
+	opt->timeout = n;
+	return 0;
+}
+
+static int read_count(struct options *opt)
+{
+	char *end;
+	long n = strtol(optarg, &end, 10);
+
+	if (end == optarg || *end || n < 1 || n > 1000000)
+		return usage("-n: '%s' is no number of samples in 1..1000000", optarg);
+	opt->count = n;
+	return 0;
+}
+
+/* The server lets go of whom it does not hear for longer than a few minutes. */
+static int read_interval(struct options *opt)
+{
+	char *end;
+	double s = strtod(optarg, &end);
+
+	if (end == optarg || *end || !(s >= 0.1 && s <= 60))
+		return usage("--interval: '%s' is no number of seconds in 0.1..60", optarg);
+	opt->interval = (unsigned)(s * 1000 + 0.5);
+	return 0;
+}
+
 /* 0 and the words left from optind on, or an exit status with *done set. */
 static int read_options(int argc, char **argv, struct options *opt, bool *done)
 {
@@ -268,17 +363,16 @@ static int read_options(int argc, char **argv, struct options *opt, bool *done)
 		{ "socket", required_argument, NULL, 's' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "timeout", required_argument, NULL, 't' },
+		{ "interval", required_argument, NULL, 'i' },
 		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 }
 	};
-	char *end;
-	long n;
-	int c;
+	int c, status = 0;
 
 	*done = true;
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+	while (!status && (c = getopt_long(argc, argv, ":hn:", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			if (!*optarg)
@@ -289,11 +383,13 @@ static int read_options(int argc, char **argv, struct options *opt, bool *done)
 			opt->json = true;
 			break;
 		case 't':
-			n = strtol(optarg, &end, 10);
-			if (end == optarg || *end || n < 1 || n > 86400)
-				return usage("--timeout: '%s' is no number of seconds in 1..86400",
-					     optarg);
-			opt->timeout = n;
+			status = read_timeout(opt);
+			break;
+		case 'i':
+			status = read_interval(opt);
+			break;
+		case 'n':
+			status = read_count(opt);
 			break;
 		case 'v':
 			printf("liftctl %s\n", LIFTD_VERSION);
@@ -307,15 +403,15 @@ static int read_options(int argc, char **argv, struct options *opt, bool *done)
 			return usage("unknown option '%s'; see liftctl --help", argv[optind - 1]);
 		}
 	}
-	*done = false;
-	return 0;
+	*done = status;
+	return status;
 }
 
 static int command(int argc, char **argv)
 {
 	struct options opt = { .timeout = DEFAULT_TIMEOUT };
 	struct command_call call;
-	bool done;
+	bool done, top;
 	int status = read_options(argc, argv, &opt, &done);
 	char err[1024];
 
@@ -333,7 +429,10 @@ static int command(int argc, char **argv)
 		fprintf(stderr, "liftctl: %s\n", err);
 		return EXIT_USAGE;
 	}
-	return run(&opt, &call);
+	top = command_is(call.command, "top");
+	if ((opt.count || opt.interval) && (!top || opt.json))
+		return usage("-n and --interval are for %s", "top, without --json");
+	return top && !opt.json ? run_top(&opt, &call) : run(&opt, &call);
 }
 
 int main(int argc, char **argv)

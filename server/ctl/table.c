@@ -109,7 +109,8 @@ static int width(const char *s)
 	return n;
 }
 
-static void print_row(const struct table *t, char *const *cell, unsigned n, const int *widths)
+static void print_row(const struct table *t, FILE *f, char *const *cell, unsigned n,
+		      const int *widths)
 {
 	for (unsigned i = 0; i < n; i++) {
 		const char *text = cell[i] ? cell[i] : "?";
@@ -117,13 +118,28 @@ static void print_row(const struct table *t, char *const *cell, unsigned n, cons
 		bool right = t->headings[i][0] == '>';
 
 		/* Nothing after the last cell that has text. */
-		printf("%s%*s%s%*s", i ? "  " : "", right ? pad : 0, "", text,
-		       right || i + 1 == n ? 0 : pad, "");
+		fprintf(f, "%s%*s%s%*s", i ? "  " : "", right ? pad : 0, "", text,
+			right || i + 1 == n ? 0 : pad, "");
 	}
-	putchar('\n');
+	putc('\n', f);
 }
 
-int table_print(struct table *t)
+void table_free(struct table *t)
+{
+	struct row *row;
+
+	if (!t)
+		return;
+	while ((row = STAILQ_FIRST(&t->rows))) {
+		STAILQ_REMOVE_HEAD(&t->rows, link);
+		for (unsigned i = 0; i < row->n; i++)
+			free(row->cell[i]);
+		free(row);
+	}
+	free(t);
+}
+
+int table_write(struct table *t, FILE *f)
 {
 	int widths[TABLE_COLUMNS] = { 0 }, r;
 	char *headings[TABLE_COLUMNS];
@@ -139,20 +155,21 @@ int table_print(struct table *t)
 		for (unsigned i = 0; i < row->n && !row->across; i++)
 			if (width(row->cell[i]) > widths[i])
 				widths[i] = width(row->cell[i]);
-	print_row(t, headings, t->columns, widths);
-	while ((row = STAILQ_FIRST(&t->rows))) {
+	print_row(t, f, headings, t->columns, widths);
+	STAILQ_FOREACH(row, &t->rows, link) {
 		if (row->across)
-			printf("%s\n", row->cell[0] ? row->cell[0] : "?");
+			fprintf(f, "%s\n", row->cell[0] ? row->cell[0] : "?");
 		else
-			print_row(t, row->cell, row->n, widths);
-		STAILQ_REMOVE_HEAD(&t->rows, link);
-		for (unsigned i = 0; i < row->n; i++)
-			free(row->cell[i]);
-		free(row);
+			print_row(t, f, row->cell, row->n, widths);
 	}
 	r = t->incomplete ? -1 : 0;
-	free(t);
+	table_free(t);
 	return r;
+}
+
+int table_print(struct table *t)
+{
+	return table_write(t, stdout);
 }
 
 /* ---- numbers ---- */

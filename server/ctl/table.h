@@ -6,15 +6,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
-enum { TABLE_COLUMNS = 12, TABLE_CELL = 160 };
+enum { TABLE_COLUMNS = 16, TABLE_CELL = 160 };
 
 struct table;
 
 /*
  * A table with these headings, NULL-terminated, at most TABLE_COLUMNS; one that begins with '>' is
  * of a column that is aligned to the right. headings must stay. NULL without memory; all other
- * calls accept NULL, so that only table_print need tell.
+ * calls accept NULL,so that only table_write need tell.
  */
 struct table *table_new(const char *const *headings);
 
@@ -24,8 +25,12 @@ void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(pri
 /* A line of its own, across the columns. */
 void table_line(struct table *t, const char *text);
 
-/* Print to stdout, and free. -1 if memory was short: a part is missing. */
+/* Print to f or to stdout, and free. -1 if memory was short: a part is missing. */
+int table_write(struct table *t, FILE *f);
 int table_print(struct table *t);
+
+/* Free what is not printed. */
+void table_free(struct table *t);
 
 /* Replace control characters, which a terminal would obey, in foreign text. Returns s. */
 char *text_clean(char *s);

@@ -140,7 +140,7 @@ START_TEST(test_wrong_words)
 	refuses("client x sett a=1", "usage: liftctl client ID set");
 	refuses("shutdown now", "usage: liftctl shutdown");
 	/* Not commands before they work. */
-	refuses("top", "unknown command");
+	refuses("top a b", "usage: liftctl top [EXPORT]");
 	refuses("client x drain y", "usage: liftctl client ID drain");
 	refuses("client x disconnect y=1", "usage: liftctl client ID disconnect");
 }

@@ -85,6 +85,7 @@ sys.path.insert(0, sys.argv[1])
 from nbdraw import *
 c = Client(sys.argv[2]).go('disk')
 ctl = Control(sys.argv[3])
+assert len(c.read(0, 512)) == 512                # by then it is known
 ctl.call('client.set', id='ip:127.0.0.1', export='disk', set={'weight': 7})
 ctl.call('client.set', id='ip:127.0.0.1', set={'class': 'idle'})
 answer = ctl.call('server.reload')

@@ -5,7 +5,6 @@
  * command line is wrong.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,11 +13,12 @@
 
 #include "server/control/commands.h"
 #include "server/ctl/conn.h"
+#include "server/ctl/options.h"
 #include "server/ctl/print.h"
 #include "server/ctl/table.h"
 #include "server/ctl/top.h"
 
-enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, DEFAULT_TIMEOUT = 10, DEFAULT_INTERVAL = 2000 };
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2 };
 
 struct options {
 	const char *socket; /* NULL: the default places */
@@ -44,17 +44,9 @@ static void help(void)
 		printf("  %-*s %c %s\n", (int)width, c->pattern, c->writes ? '*' : ' ', c->help);
 	printf("  %-*s   %s\n", (int)width, "help [COMMAND]", "this text, or more about a command");
 	printf("\nEXPORT \"\" is the default export.\n\n"
-	       "options:\n"
-	       "  --socket PATH      the control socket; default: control.sock in\n"
-	       "                     $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/liftd or /run/liftd\n"
-	       "  --json             print the server's result as it is\n"
-	       "  --timeout SECONDS  how long to wait for the server (%d)\n"
-	       "  --interval SECONDS of top: how long a sample is (%d)\n"
-	       "  -n COUNT           of top: how many there are\n"
-	       "  --version          print the version\n"
-	       "  --help             print this text\n\n"
-	       "exit status: 0 done, 1 refused or no server, 2 the command line is wrong\n",
-	       DEFAULT_TIMEOUT, DEFAULT_INTERVAL / 1000);
+	       "options:\n");
+	cli_print(stdout, liftctl_options);
+	puts("\nexit status: 0 done, 1 refused or no server, 2 the command line is wrong");
 }
 
 static int help_command(const char *word)
@@ -293,7 +285,7 @@ static int run_top(const struct options *opt, const struct command_call *call)
 		.ask = ask_for_top,
 		.ctx = &c,
 		.count = opt->count,
-		.interval = opt->interval ? opt->interval : DEFAULT_INTERVAL,
+		.interval = opt->interval ? opt->interval : CTL_DEFAULT_INTERVAL,
 	};
 	char err[1024];
 	int status = 0;
@@ -327,7 +319,7 @@ static int read_timeout(struct options *opt)
 	char *end;
 	long n = strtol(optarg, &end, 10);
 
-	if (end == optarg || *end || n < 1 || n > 86400)
+	if (end == optarg || *end || n < 1 || n > CTL_MAX_TIMEOUT)
 		return usage("--timeout: '%s' is no number of seconds in 1..86400", optarg);
 	opt->timeout = n;
 	return 0;
@@ -359,39 +351,33 @@ static int read_interval(struct options *opt)
 /* 0 and the words left from optind on, or an exit status with *done set. */
 static int read_options(int argc, char **argv, struct options *opt, bool *done)
 {
-	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "timeout", required_argument, NULL, 't' },
-		{ "interval", required_argument, NULL, 'i' },
-		{ "version", no_argument, NULL, 'v' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 }
-	};
+	struct option longs[CLI_OPTIONS_MAX + 1];
+	char shorts[CLI_SHORT_MAX];
 	int c, status = 0;
 
 	*done = true;
 	opterr = 0;
-	while (!status && (c = getopt_long(argc, argv, ":hn:", options, NULL)) != -1) {
+	cli_getopt(liftctl_options, ":", longs, shorts);
+	while (!status && (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		switch (c) {
-		case 's':
+		case CTL_SOCKET:
 			if (!*optarg)
 				return usage("%s needs the path of a socket", "--socket");
 			opt->socket = optarg;
 			break;
-		case 'j':
+		case CTL_JSON:
 			opt->json = true;
 			break;
-		case 't':
+		case CTL_TIMEOUT:
 			status = read_timeout(opt);
 			break;
-		case 'i':
+		case CTL_INTERVAL:
 			status = read_interval(opt);
 			break;
 		case 'n':
 			status = read_count(opt);
 			break;
-		case 'v':
+		case CTL_VERSION:
 			printf("liftctl %s\n", LIFTD_VERSION);
 			return 0;
 		case 'h':
@@ -409,7 +395,7 @@ static int read_options(int argc, char **argv, struct options *opt, bool *done)
 
 static int command(int argc, char **argv)
 {
-	struct options opt = { .timeout = DEFAULT_TIMEOUT };
+	struct options opt = { .timeout = CTL_DEFAULT_TIMEOUT };
 	struct command_call call;
 	bool done, top;
 	int status = read_options(argc, argv, &opt, &done);

@@ -1,6 +1,5 @@
 #include "server/liftd/options.h"
 
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,40 +28,67 @@ static int complain(const char *fmt, ...)
 
 /* ---- help ---- */
 
+enum {
+	OPT_CONTROL = CLI_LONG, OPT_THREADS, OPT_PID_FILE, OPT_USER, OPT_GROUP, OPT_LOG, OPT_CHECK,
+	OPT_DUMP, OPT_VERSION, OPT_HELP
+};
+
+const struct cli_option liftd_options[] = {
+	{ 'c', "config", "FILE",
+	  "configuration; options take the place of what it says",
+	  "By default, without an IMAGE, it is /etc/liftd/liftd.conf. SIGHUP and liftctl reload "
+	  "load it again." },
+	{ OPT_CHECK, "check", NULL,
+	  "only say what is wrong with configuration and options",
+	  "All that is wrong is named at once, as FILE:LINE: NAME: what was expected. No image and "
+	  "no socket is opened." },
+	{ OPT_DUMP, "dump-config", NULL, "only print all settings, as a configuration", NULL },
+	{ 'U', "unix", "PATH", "listen on a Unix socket", "May be repeated." },
+	{ 'p', "port", "N", "TCP port (10809)",
+	  "With 0 the kernel chooses one; the log says which." },
+	{ 'b', "bind", "ADDRESS",
+	  "listen on TCP at this address; without it on 127.0.0.1 and ::1, or not at all with a "
+	  "Unix socket and no port",
+	  "May be repeated." },
+	{ 'x', "export-name", "NAME", "name of the only image's export (the file's base name)",
+	  NULL },
+	{ 'r', "read-only", NULL, "refuse writes", NULL },
+	{ 's', "scheduler", "NAME", "choose the I/O scheduler", NULL },
+	{ 'o', "option", "NAME=VALUE",
+	  "any setting of the server, the exports, the scheduler (another one's: "
+	  "SCHEDULER.NAME=VALUE), or of clients: client:MATCH.NAME=VALUE",
+	  "May be repeated. The names are those of liftd.conf(5). The option is split at the "
+	  "first =, for clients at the last =, and then at the last dot." },
+	{ OPT_CONTROL, "control", "PATH", "control socket, for liftctl",
+	  "By default control.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/liftd or /run/liftd; "
+	  "if it cannot be made there, liftd warns and goes on without. If PATH is given and "
+	  "cannot be made, liftd does not start." },
+	{ OPT_THREADS, "threads", "N", "threads that serve connections (one per processor)", NULL },
+	{ OPT_PID_FILE, "pid-file", "FILE", "write the process id there", NULL },
+	{ OPT_USER, "user", "USER", "become this user once everything is open", NULL },
+	{ OPT_GROUP, "group", "GROUP", "become this group (the user's)", NULL },
+	{ OPT_LOG, "log", "LEVEL", "error, warning, info or debug", NULL },
+	{ OPT_VERSION, "version", NULL, "print the version", NULL },
+	{ OPT_HELP, "help", NULL, "print this text", NULL },
+	{ .name = NULL }
+};
+
 static const char usage_text[] =
 	"usage: liftd [OPTION]... IMAGE...\n"
 	"       liftd [OPTION]... [-c FILE]\n"
 	"\n"
 	"Serves files and block devices as network block devices (NBD), each with an I/O\n"
-	"scheduler: the images that are named, or what the configuration says.\n"
-	"An IMAGE is a file, a block device, or null: (which needs -o size=SIZE).\n"
-	"\n"
-	"  -c, --config FILE          configuration (/etc/liftd/liftd.conf, without an IMAGE);\n"
-	"                             options take the place of what it says. SIGHUP and\n"
-	"                             liftctl reload load it again\n"
-	"      --check                only say what is wrong with configuration and options\n"
-	"      --dump-config          only print all settings, as a configuration\n"
-	"  -U, --unix PATH            listen on a Unix socket\n"
-	"  -p, --port N               TCP port (10809)\n"
-	"  -b, --bind ADDRESS         listen on TCP at this address; without it on 127.0.0.1\n"
-	"                             and ::1, or not at all with a Unix socket and no port\n"
-	"  -x, --export-name NAME     name of the only image's export (the file's base name)\n"
-	"  -r, --read-only            refuse writes\n"
-	"  -s, --scheduler NAME       choose the I/O scheduler\n"
-	"  -o, --option NAME=VALUE    any tunable of the server, the exports, the scheduler\n"
-	"                             (another one's: SCHEDULER.NAME=VALUE), or of clients:\n"
-	"                             client:MATCH.NAME=VALUE\n"
-	"      --control PATH         control socket, for liftctl\n"
-	"      --threads N            threads that serve connections\n"
-	"      --pid-file FILE        write the process id there\n"
-	"      --user USER, --group GROUP   become them once everything is open\n"
-	"      --log LEVEL            error, warning, info or debug\n"
-	"      --version, --help\n"
+	"scheduler: the images that are named, or what the configuration says\n"
+	"(/etc/liftd/liftd.conf). An IMAGE is a file, a block device, or null: (which\n"
+	"needs -o size=SIZE).\n"
+	"\n";
+
+static const char tunables_text[] =
 	"\n"
 	"A configuration has the sections [server], [export NAME] and [client MATCH], with a\n"
-	"line NAME = VALUE for each tunable.\n"
+	"line NAME = VALUE for each setting.\n"
 	"\n"
-	"Tunables (with what is allowed, and the default). A bare number has the unit shown.\n";
+	"Settings (with what is allowed, and the default). A bare number has the unit shown.\n";
 
 static void print_rows(const char *title, const char *prefix, const struct tunable *rows)
 {
@@ -86,6 +112,8 @@ static int print_help(void)
 	char title[128];
 
 	fputs(usage_text, stdout);
+	cli_print(stdout, liftd_options);
+	fputs(tunables_text, stdout);
 	print_rows("Server", "", server_rows);
 	print_rows("Exports", "", export_rows);
 	print_rows("Exports: the image", "", store_rows);
@@ -157,35 +185,6 @@ static int take_once(const char **to, const char *option, const char *arg)
 	*to = arg;
 	return 0;
 }
-
-enum {
-	OPT_CONTROL = 256, OPT_THREADS, OPT_PID_FILE, OPT_USER, OPT_GROUP, OPT_LOG, OPT_CHECK,
-	OPT_DUMP, OPT_VERSION, OPT_HELP
-};
-
-static const char short_options[] = "c:U:p:b:x:rs:o:";
-
-static const struct option long_options[] = {
-	{ "config", required_argument, NULL, 'c' },
-	{ "check", no_argument, NULL, OPT_CHECK },
-	{ "dump-config", no_argument, NULL, OPT_DUMP },
-	{ "unix", required_argument, NULL, 'U' },
-	{ "port", required_argument, NULL, 'p' },
-	{ "bind", required_argument, NULL, 'b' },
-	{ "export-name", required_argument, NULL, 'x' },
-	{ "read-only", no_argument, NULL, 'r' },
-	{ "scheduler", required_argument, NULL, 's' },
-	{ "option", required_argument, NULL, 'o' },
-	{ "control", required_argument, NULL, OPT_CONTROL },
-	{ "threads", required_argument, NULL, OPT_THREADS },
-	{ "pid-file", required_argument, NULL, OPT_PID_FILE },
-	{ "user", required_argument, NULL, OPT_USER },
-	{ "group", required_argument, NULL, OPT_GROUP },
-	{ "log", required_argument, NULL, OPT_LOG },
-	{ "version", no_argument, NULL, OPT_VERSION },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 }
-};
 
 /* One option. 0, or an exit status. */
 static int take_option(struct options *o, int option, char *arg)
@@ -293,9 +292,12 @@ static int check_source(struct options *o)
 
 int options_collect(struct options *o, int argc, char **argv)
 {
+	struct option longs[CLI_OPTIONS_MAX + 1];
+	char shorts[CLI_SHORT_MAX];
 	int option, res;
 
-	while ((option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+	cli_getopt(liftd_options, "", longs, shorts);
+	while ((option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		if (option == OPT_HELP)
 			exit(print_help());
 		if (option == OPT_VERSION) {

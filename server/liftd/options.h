@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/control/cli.h"
 #include "server/export/export.h"
 
 enum { OPTIONS_MAX = 256, OPTIONS_MAX_BINDS = 64 };
@@ -39,6 +40,8 @@ struct options {
 	char *const *images;
 	size_t nimages;
 };
+
+extern const struct cli_option liftd_options[];
 
 /*
  * Take the words; o is zeroed. 0, or an exit status, and what was wrong is in the log. --help and

@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "sched/cfq.h"
 #include "sched/cost.h"
 #include "sched/elevator.h"
 #include "sched/fifo.h"
@@ -52,14 +53,6 @@ static const uint64_t idle_interval = 200 * MS;
  * that every longer test sees it happen.
  */
 static const uint64_t vtime_limit = 1ULL << 62, vtime_start = (1ULL << 62) - (1ULL << 28);
-
-struct cfq_params {
-	uint64_t quantum;
-	uint64_t slice_sync, slice_async, slice_idle; /* ns */
-	uint64_t fifo_expire_sync, fifo_expire_async; /* ns */
-	uint64_t back_seek_max;                       /* bytes */
-	uint64_t back_seek_penalty;
-};
 
 enum kind { SYNC, ASYNC, NUM_KINDS };
 
@@ -784,42 +777,6 @@ static const char *cfq_check(struct elevator *e)
 	}
 	return n != (long)e->in_policy ? "cfq: the clients' runs are not the queue" : NULL;
 }
-
-static const struct tunable cfq_rows[] = {
-	{ .name = "quantum", .kind = TUNABLE_UINT, .min = 1, .max = 1024, .dflt = 8,
-	  .offset = offsetof(struct cfq_params, quantum),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "requests of a client in a row" },
-	{ .name = "slice_sync", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 1, .max = 10000,
-	  .dflt = 100, .offset = offsetof(struct cfq_params, slice_sync),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "turn of a client that reads in sequence from a rotating disk" },
-	{ .name = "slice_async", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 1, .max = 10000,
-	  .dflt = 40, .offset = offsetof(struct cfq_params, slice_async),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "turn of a client that writes in sequence to a rotating disk" },
-	{ .name = "slice_idle", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 1000, .dflt = 8,
-	  .offset = offsetof(struct cfq_params, slice_idle),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "how long a rotating disk waits for a client's next read; 0: never" },
-	{ .name = "fifo_expire_sync", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 1,
-	  .max = INT32_MAX, .dflt = 125, .offset = offsetof(struct cfq_params, fifo_expire_sync),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "age at which a client's oldest read goes before its nearest, once a turn" },
-	{ .name = "fifo_expire_async", .kind = TUNABLE_TIME, .unit = UNIT_MS, .min = 1,
-	  .max = INT32_MAX, .dflt = 250, .offset = offsetof(struct cfq_params, fifo_expire_async),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "age at which a client's oldest write goes before its nearest, once a turn" },
-	{ .name = "back_seek_max", .kind = TUNABLE_SIZE, .unit = UNIT_KIB, .max = 1 << 30,
-	  .dflt = 16384, .offset = offsetof(struct cfq_params, back_seek_max),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "how far back the head may go for a nearer request" },
-	{ .name = "back_seek_penalty", .kind = TUNABLE_UINT, .min = 1, .max = 1024, .dflt = 2,
-	  .offset = offsetof(struct cfq_params, back_seek_penalty),
-	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "how many times farther a way back counts" },
-	{ .name = NULL }
-};
 
 const struct elv_policy elv_cfq = {
 	.name = "cfq",

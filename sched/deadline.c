@@ -239,15 +239,19 @@ static const struct tunable deadline_rows[] = {
 	{ .name = "read_expire", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = INT32_MAX,
 	  .dflt = 500, .offset = offsetof(struct deadline_params, read_expire),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "age at which a read is served at the next end of a batch" },
+	  .help = "age at which a read is served at the next end of a batch",
+	  .paragraph = "A soft deadline: it says when the sweep gives way, not when the read is "
+		       "done." },
 	{ .name = "write_expire", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = INT32_MAX,
 	  .dflt = 5000, .offset = offsetof(struct deadline_params, write_expire),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "age at which a write is served at the next end of a batch" },
+	  .help = "age at which a write is served at the next end of a batch",
+	  .paragraph = "Of writes only: reads go before them, see writes_starved." },
 	{ .name = "writes_starved", .kind = TUNABLE_UINT, .min = 1, .max = INT32_MAX, .dflt = 2,
 	  .offset = offsetof(struct deadline_params, writes_starved),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "batches of reads that may go before a batch of writes while writes wait" },
+	  .help = "batches of reads that may go before a batch of writes while writes wait",
+	  .paragraph = "With 2, writers get a third of the batches however many reads there are." },
 	{ .name = "fifo_batch", .kind = TUNABLE_UINT, .min = 0, .max = INT32_MAX, .dflt = 16,
 	  .offset = offsetof(struct deadline_params, fifo_batch),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
@@ -257,7 +261,9 @@ static const struct tunable deadline_rows[] = {
 	{ .name = "front_merges", .kind = TUNABLE_BOOL, .max = 1, .dflt = 1,
 	  .offset = offsetof(struct deadline_params, front_merges),
 	  .scope = SCOPE_POLICY, .when = WHEN_RUNTIME,
-	  .help = "merge a request that ends where a queued one begins" },
+	  .help = "merge a request that ends where a queued one begins",
+	  .paragraph = "Rare; 0 saves the search. Requests are always merged behind queued ones, "
+		       "unless nomerges says otherwise." },
 	{ .name = NULL }
 };
 

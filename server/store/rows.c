@@ -43,9 +43,9 @@ static const char *const errors[] = {
 
 const struct tunable store_rows[] = {
 	{ .name = "path", .kind = TUNABLE_STRING, .max = 4095, START(path),
-	  .help = "image: a file, a block device, or null:",
-	  .paragraph = "null: is the null store: it reads as zeroes and forgets what is written. "
-		"It needs a size." },
+	  .help = "image: a file, a block device, or null: for the null store",
+	  .paragraph = "The null store reads as zeroes and forgets what is written. It needs a "
+		"size." },
 	{ .name = "size", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .max = MANY, START(size),
 	  .help = "size of a null store, or of an image file to be created",
 	  .paragraph = "A missing file is created, sparse, if a size is given. Of an image that "

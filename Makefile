@@ -59,9 +59,16 @@ main_liftd   := server/liftd.c
 main_liftctl := server/ctl/liftctl.c
 PROGRAMS := $(foreach p,liftd liftctl,$(if $(wildcard $(main_$(p))),$(p)))
 
-# Used while building only: conf-sample writes liftd.conf from the rows.
+# Used while building only: conf-sample writes liftd.conf from the rows, fill puts tables into manuals and completions.
 main_conf-sample := server/liftd/sample.c
-TOOLS    := $(if $(wildcard $(main_conf-sample)),conf-sample)
+main_fill        := server/man/fill.c
+TOOLS    := $(foreach t,conf-sample fill,$(if $(wildcard $(main_$(t))),$(t)))
+
+# NAME.SECTION.scd is a manual page, in the folder man/ of what it describes. Without scdoc there are none.
+MANUALS     := $(if $(call no_program,scdoc),,$(sort $(wildcard $(addsuffix /man/*.scd,conf plugin sched server))))
+MAN_PAGES   := $(foreach m,$(MANUALS),$(OUT)/man/$(basename $(notdir $(m))))
+COMPLETIONS := $(patsubst server/completion/%.bash,$(OUT)/completion/%,$(sort $(wildcard server/completion/*.bash)))
+GENERATED   := $(OUT)/liftd.conf $(MAN_PAGES) $(COMPLETIONS)
 
 SOURCES := $(sort $(shell for d in $(SRC_DIRS); do [ ! -d $$d ] || find $$d -name '*.c'; done))
 MAINS   := $(foreach p,$(PROGRAMS) $(TOOLS),$(main_$(p)))
@@ -87,11 +94,11 @@ Q := $(if $(filter-out 0,$(V)),,@)
 say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
-.PHONY: check-kernel check-kernel-run demo install-conf
+.PHONY: check-kernel check-kernel-run demo install-conf install-man
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
-all: $(PROG_BIN) $(LIB) $(TOOLS:conf-sample=$(OUT)/liftd.conf)
+all: $(PROG_BIN) $(LIB) $(GENERATED)
 tests: $(UNIT_BIN) $(HELPER_BIN)
 helpers: $(HELPER_BIN)
 
@@ -139,6 +146,21 @@ $(foreach p,$(PROGRAMS) $(TOOLS),$(eval $(call program,$(p))))
 $(OUT)/liftd.conf: $(OUT)/conf-sample
 	$(call say,GEN,$@)
 	$(Q)$< >$@
+
+define manual
+$(OUT)/man/$(basename $(notdir $(1))): $(1) $(OUT)/fill
+	@mkdir -p $$(@D)
+	$$(call say,MAN,$$@)
+	$$(Q)$(OUT)/fill $$< >$$@.in
+	$$(Q)scdoc <$$@.in >$$@
+	@rm -f $$@.in
+endef
+$(foreach m,$(MANUALS),$(eval $(call manual,$(m))))
+
+$(COMPLETIONS): $(OUT)/completion/%: server/completion/%.bash $(OUT)/fill
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)$(OUT)/fill $< >$@
 
 $(UNIT_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/unit/%.o $(SHARED) $(LIB)
 	@mkdir -p $(@D)
@@ -192,7 +214,7 @@ demo:
 
 # ---- the rest --------------------------------------------------------------------------------------------------
 
-install: all install-conf
+install: all install-conf install-man
 	@mkdir -p $(DESTDIR)$(PREFIX)/bin
 	@set -e; for p in $(PROGRAMS); do \
 		echo "install $(DESTDIR)$(PREFIX)/bin/$$p"; \
@@ -219,6 +241,20 @@ install-conf:
 	@echo "install $(docs_dir)/samples"
 	@install -m 644 conf/samples/*.conf $(docs_dir)/samples
 
+man_dir        := $(DESTDIR)$(PREFIX)/share/man
+completion_dir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+
+install-man: $(MAN_PAGES) $(COMPLETIONS)
+	@set -e; for m in $(MAN_PAGES); do \
+		d=$(man_dir)/man$${m##*.}; \
+		mkdir -p $$d; \
+		echo "install $$d/$${m##*/}"; \
+		install -m 644 $$m $$d; \
+	done
+	@mkdir -p $(completion_dir)
+	@echo "install $(completion_dir)"
+	@install -m 644 $(COMPLETIONS) $(completion_dir)
+
 clean:
 	rm -rf $(OUT)
 
@@ -231,7 +267,7 @@ help:
 	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
-	@echo 'make install       programs, systemd units and samples, into $$(DESTDIR)$$(PREFIX)'
+	@echo 'make install       programs, manuals, completions, units and samples, into $$(DESTDIR)$$(PREFIX)'
 	@echo 'make clean         remove $$(BUILD)'
 	@echo
 	@echo 'BUILD=DIR          where everything is built (build)'

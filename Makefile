@@ -157,7 +157,7 @@ $(OUT)/man/$(basename $(notdir $(1))): $(1) $(OUT)/fill
 endef
 $(foreach m,$(MANUALS),$(eval $(call manual,$(m))))
 
-$(COMPLETIONS): $(OUT)/completion/%: server/completion/%.bash $(OUT)/fill
+$(COMPLETIONS): $(OUT)/completion/%: server/completion/%.bash server/completion/common.sh $(OUT)/fill
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)$(OUT)/fill $< >$@

@@ -11,10 +11,13 @@
  *     @method NAME@         a method's call, and who may make it
  *     @counters@            what stats.get counts
  *   for completions, one item a line
- *     @words options PROGRAM@    each with = behind it if it takes a value
- *     @words rows ROWS@          NAME WORD..., the words being values
+ *     @words options PROGRAM@    NAME, or NAME ARGUMENT
+ *     @words rows ROWS@          NAME VALUE..., if it has a list of values
+ *     @words dotted@             the same for all schedulers, as SCHEDULER.NAME
  *     @words policies@
  *     @words patterns@           of commands; =NAME stands for a value of the setting NAME
+ *   for both
+ *     @file PATH@                another file as it is
  */
 #include <ctype.h>
 #include <errno.h>
@@ -178,9 +181,11 @@ static void put_counters(void)
 
 static void put_option_word(const struct cli_option *o)
 {
+	const char *space = o->arg ? " " : "", *arg = o->arg ? o->arg : "";
+
 	if (o->key < CLI_LONG)
-		printf("-%c%s\n", o->key, o->arg ? "=" : "");
-	printf("--%s%s\n", o->name, o->arg ? "=" : "");
+		printf("-%c%s%s\n", o->key, space, arg);
+	printf("--%s%s%s\n", o->name, space, arg);
 }
 
 static void put_row_words(const struct tunable *row)
@@ -193,6 +198,16 @@ static void put_row_words(const struct tunable *row)
 	for (unsigned i = 0; row->kind == TUNABLE_ENUM && row->choices[i]; i++)
 		printf(" %s", row->choices[i]);
 	putchar('\n');
+}
+
+static void put_dotted_words(void)
+{
+	for (unsigned i = 0; elv_policies[i]; i++) {
+		for (const struct tunable *row = elv_policies[i]->rows; row->name; row++) {
+			printf("%s.", elv_policies[i]->name);
+			put_row_words(row);
+		}
+	}
 }
 
 static void put_pattern_words(const struct command *c)
@@ -249,6 +264,10 @@ static int put_words(const char *what, const char *of)
 		return each_option(of, put_option_word);
 	if (!strcmp(what, "rows"))
 		return each_row(of, put_row_words);
+	if (!strcmp(what, "dotted")) {
+		put_dotted_words();
+		return 0;
+	}
 	if (!strcmp(what, "policies")) {
 		for (unsigned i = 0; elv_policies[i]; i++)
 			puts(elv_policies[i]->name);
@@ -261,8 +280,22 @@ static int put_words(const char *what, const char *of)
 	return 0;
 }
 
+static int put_file(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	int c;
+
+	if (!f)
+		return -1;
+	while ((c = getc(f)) != EOF)
+		putchar(c);
+	return fclose(f);
+}
+
 static int put_table(const char *what, const char *of, const char *third)
 {
+	if (!strcmp(what, "file"))
+		return put_file(of);
 	if (!strcmp(what, "words"))
 		return put_words(of, third);
 	if (!strcmp(what, "options"))
@@ -283,11 +316,26 @@ static int put_table(const char *what, const char *of, const char *third)
 	return 0;
 }
 
+/* A line of the file, or what it asks for. */
+static int put_line(char *line)
+{
+	char what[32] = "", of[256] = "", third[64] = "";
+	size_t n = strcspn(line, "\n");
+
+	if (n < 3 || line[0] != '@' || line[n - 1] != '@') {
+		fputs(line, stdout);
+		return 0;
+	}
+	line[n - 1] = '\0';
+	sscanf(line + 1, "%31s %255s %63s", what, of, third);
+	return put_table(what, of, third);
+}
+
 int main(int argc, char **argv)
 {
 	FILE *f = argc == 2 ? fopen(argv[1], "r") : NULL;
-	char line[4096], what[32], of[64], third[64];
 	unsigned number = 0;
+	char line[4096];
 
 	if (!f) {
 		fprintf(stderr, argc == 2 ? "fill: %s: %s\n" : "usage: fill FILE\n", argv[1],
@@ -295,17 +343,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	while (fgets(line, sizeof(line), f)) {
-		size_t n = strcspn(line, "\n");
-
 		number++;
-		if (n < 3 || line[0] != '@' || line[n - 1] != '@') {
-			fputs(line, stdout);
-			continue;
-		}
-		line[n - 1] = '\0';
-		what[0] = of[0] = third[0] = '\0';
-		sscanf(line + 1, "%31s %63s %63s", what, of, third);
-		if (put_table(what, of, third)) {
+		if (put_line(line)) {
 			fprintf(stderr, "fill: %s:%u: there is no table '%s'\n", argv[1], number,
 				line + 1);
 			return 1;

@@ -214,13 +214,14 @@ demo:
 
 # ---- the rest --------------------------------------------------------------------------------------------------
 
-install: all install-conf install-man
+install: all install-conf
 	@mkdir -p $(DESTDIR)$(PREFIX)/bin
 	@set -e; for p in $(PROGRAMS); do \
 		echo "install $(DESTDIR)$(PREFIX)/bin/$$p"; \
 		install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/$$p; \
 	done
 	@install -m 644 $(OUT)/liftd.conf $(docs_dir)/liftd.conf
+	@+$(MAKE) --no-print-directory install-man
 
 # Units, the user they need, and sample configurations: these are read by people, so they are documentation.
 UNITS    := liftd.service liftd.socket liftd-unix.socket
@@ -244,7 +245,8 @@ install-conf:
 man_dir        := $(DESTDIR)$(PREFIX)/share/man
 completion_dir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 
-install-man: $(MAN_PAGES) $(COMPLETIONS)
+# From what `all` has made.
+install-man:
 	@set -e; for m in $(MAN_PAGES); do \
 		d=$(man_dir)/man$${m##*.}; \
 		mkdir -p $$d; \

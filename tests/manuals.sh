@@ -1,0 +1,148 @@
+#!/bin/bash
+# Manual pages and completions: programs, --help and pages agree, pages render, and their examples do what they say.
+. "$(dirname "$0")/functions.sh"
+requires python3 scdoc qemu-io nbdinfo
+
+top=$tests/..
+PATH=$BUILD:$PATH
+cd "$tmp"
+truncate -s 16M vm1.img
+port=$(free_port)
+start_liftd -b 127.0.0.1 -p "$port" vm1.img -x vm1
+background qemu-io -f raw -c 'read 0 64k' -c 'sleep 600000' "$URI"
+wait_for 'ctl clients | grep -q ^pid:' 20
+
+# ---- what the pages say ----------------------------------------------------------------------------------------
+
+python3 "$tests/helpers/manuals.py" "$BUILD" "$CTL"
+
+if command -v man >/dev/null; then
+	for page in "$BUILD"/man/*; do
+		LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" 2>warnings >page.txt
+		[[ ! -s warnings ]] || fail "$page: $(<warnings)"
+		# What fill or scdoc did not understand would be seen.
+		! grep -nE '^@|\*\*|\\f' page.txt || fail "$page: markup is left over"
+	done
+fi
+
+# ---- examples --------------------------------------------------------------------------------------------------
+
+# Blocks between lines of ```, each in a file of its own, PAGE.N.
+awk '/^```/ { inside = !inside; n += inside; next }
+     inside { name = FILENAME; sub(".*/", "", name); print >(name "." n) }' "$top"/*/man/*.scd
+
+mkdir exports conf.d
+tee exports/a.conf >conf.d/a.conf <<-EOF
+	[export included]
+	path = null:
+	size = 1G
+EOF
+nconf=0
+for file in *.scd.*; do
+	grep -qE '^(\[(server|export|client)|include =)' "$file" || continue
+	"$BUILD/liftd" -c "$file" --check >out 2>&1 || fail "the example in $file: $(<out)"
+	nconf=$((nconf + 1))
+done
+[[ $nconf -ge 7 ]] || fail "only $nconf example configurations were found"
+
+"$BUILD/liftd" null: -o size=1G --dump-config >liftd.conf
+nliftd=0
+while IFS= read -r line; do
+	line=${line//\/etc\/liftd\/liftd.conf/liftd.conf}
+	[[ $line == *--dump-config* ]] || line+=' --check'
+	bash -c "$line" >out 2>&1 || fail "example: $line: $(<out)"
+	nliftd=$((nliftd + 1))
+done < <(grep -hE '^liftd ' ./*.scd.*)
+[[ $nliftd -ge 11 ]] || fail "only $nliftd command lines of liftd were found"
+
+# In the order in which they stand, at a server that has what they name, but for clients: of those one is there.
+id=$(ctl --json clients | grep -o 'pid:[0-9]*' | head -n 1)
+nctl=0
+while IFS= read -r line; do
+	case $line in
+	*shutdown | *reload)
+		refuses 1 'no control socket' $line --socket "$tmp/none" ;;
+	*)
+		$(sed -E "s/ip:192\.0\.2\.[0-9]+|pid:4711/$id/" <<<"$line") --socket "$CTL" >out 2>&1 ||
+			fail "example: $line: $(<out)" ;;
+	esac
+	nctl=$((nctl + 1))
+done < <(grep -hE '^liftctl ' ./liftctl.8.scd.* ./liftd-schedulers.7.scd.*)
+[[ $nctl -ge 20 ]] || fail "only $nctl command lines of liftctl were found"
+[[ $(ctl get vm1 slice_sync) == 40 && $(ctl --json clients) == *'"class":"idle"'* ]] || fail "the examples of liftctl did nothing"
+
+qemu-img create -q -f qcow2 vm1.qcow2 16M
+nnbd=0
+while IFS= read -r line; do
+	line=$(sed "s|192.0.2.7|127.0.0.1:$port|; s|/run/liftd.sock|$SOCK|" <<<"$line")
+	timeout 60 $line >out 2>&1 || fail "example: $line: $(<out)"
+	nnbd=$((nnbd + 1))
+done < <(grep -hE '^(nbdinfo|nbdcopy|qemu-img) .*nbd' ./*.scd.*)
+[[ $nnbd -ge 5 ]] || fail "only $nnbd command lines of other clients were found"
+cmp vm1.img copy.img || fail "the copy differs"
+
+# ---- completion ------------------------------------------------------------------------------------------------
+
+# completes LINE WORD...: these are offered, and nothing else.
+completes()
+{
+	local got
+	got=$(bash -c '
+		. "$1/completion/liftd" && . "$1/completion/liftctl" || exit
+		COMP_LINE=$2 COMP_POINT=${#2}
+		f=$(complete -p "${2%% *}") && ${f#complete -F } >/dev/null
+		printf "%s\n" "${COMPREPLY[@]}" | sort | xargs' - "$BUILD" "$1" 2>&1)
+	[[ $got == "$2" ]] || fail "completion of '$1': '$got', not '$2'"
+}
+
+completes 'liftd --sch' --scheduler
+completes 'liftd -s ' 'cfq deadline noop'
+completes 'liftd --scheduler=d' deadline
+completes 'liftd --log w' warning
+completes 'liftd -o queue_d' queue_depth=
+completes 'liftd -o cache=w' 'writeback writethrough'
+completes 'liftd --option=cache=n' none
+completes 'liftd -o deadline.r' deadline.read_expire=
+completes 'liftd -o fifo_b' ''
+completes 'liftd -s deadline -o fifo_b' fifo_batch=
+completes 'liftd -o client:ip:192.0.2.7.' '192.0.2.7.class= 192.0.2.7.weight='
+completes 'liftd -o client:uid:5.class=i' idle
+completes 'liftd -c exp' exports
+completes 'liftd -c exports/' exports/a.conf
+completes 'liftd -p 1' ''
+completes 'liftd vm1.i' vm1.img
+completes 'liftd nul' null:
+completes 'liftctl --s' --socket
+completes 'liftctl sch' scheduler
+completes 'liftctl scheduler x d' deadline
+completes 'liftctl help shu' shutdown
+completes 'liftctl --socket vm1.i' vm1.img
+completes 'liftctl list ' ''
+# What the server knows.
+c="liftctl --socket $CTL"
+completes "$c show " vm1
+completes "$c client pid" "$id"
+completes "$c client pid:" "${id#pid:}"
+completes "$c client $id " set
+completes "$c client $id set class=rt w" weight=
+completes "$c client $id set class=r" rt
+completes "$c get vm1 deadline.f" 'deadline.fifo_batch deadline.front_merges'
+completes "$c set vm1 quantum=4 sch" scheduler=
+completes "$c set vm1 quantum=4 scheduler=n" noop
+completes "$c set vm1 cac" '' # not at run time
+completes "$c get vm1 cac" cache
+completes "$c set vm1 front" '' # its scheduler has none
+ctl scheduler vm1 deadline
+completes "$c set vm1 front" front_merges=
+stop_liftd
+# And without one.
+completes "$c show " ''
+completes "$c set vm1 queue_d" queue_depth=
+
+# ---- installed -------------------------------------------------------------------------------------------------
+
+env -u MAKEFLAGS make -s -C "$top" install-man OUT="$BUILD" DESTDIR= PREFIX="$tmp/inst" >/dev/null
+for page in "$BUILD"/man/*; do
+	cmp "$page" "$tmp/inst/share/man/man${page##*.}/${page##*/}"
+done
+ls "$tmp"/inst/share/bash-completion/completions/{liftd,liftctl} >/dev/null

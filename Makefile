@@ -65,7 +65,7 @@ main_fill        := server/man/fill.c
 TOOLS    := $(foreach t,conf-sample fill,$(if $(wildcard $(main_$(t))),$(t)))
 
 # NAME.SECTION.scd is a manual page, in the folder man/ of what it describes. Without scdoc there are none.
-MANUALS     := $(if $(call no_program,scdoc),,$(sort $(wildcard $(addsuffix /man/*.scd,conf plugin sched server))))
+MANUALS     := $(if $(call no_program,scdoc),,$(sort $(wildcard $(addsuffix /man/*.scd,conf sched server $(if $(wildcard plugin/*.c),plugin)))))
 MAN_PAGES   := $(foreach m,$(MANUALS),$(OUT)/man/$(basename $(notdir $(m))))
 COMPLETIONS := $(patsubst server/completion/%.bash,$(OUT)/completion/%,$(sort $(wildcard server/completion/*.bash)))
 GENERATED   := $(OUT)/liftd.conf $(MAN_PAGES) $(COMPLETIONS)

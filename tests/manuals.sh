@@ -29,7 +29,7 @@ fi
 
 # Blocks between lines of ```, each in a file of its own, PAGE.N.
 awk '/^```/ { inside = !inside; n += inside; next }
-     inside { name = FILENAME; sub(".*/", "", name); print >(name "." n) }' "$top"/*/man/*.scd
+     inside { name = FILENAME; sub(".*/", "", name); print >sprintf("%s.%03d", name, n) }' "$top"/*/man/*.scd
 
 mkdir exports conf.d
 tee exports/a.conf >conf.d/a.conf <<-EOF
@@ -80,6 +80,18 @@ while IFS= read -r line; do
 done < <(grep -hE '^(nbdinfo|nbdcopy|qemu-img) .*nbd' ./*.scd.*)
 [[ $nnbd -ge 5 ]] || fail "only $nnbd command lines of other clients were found"
 cmp vm1.img copy.img || fail "the copy differs"
+
+# Under a sanitizer nbdkit would have to be built with it, too.
+if [[ -e $BUILD/nbdkit-lift-plugin.so && $BUILD != */?san ]] && command -v nbdkit >/dev/null; then
+	truncate -s 16M disk.img
+	nnbdkit=0
+	while IFS= read -r line; do
+		line=$(sed "s| lift | $BUILD/nbdkit-lift-plugin.so |; s|/run/|$tmp/|" <<<"$line")
+		timeout 60 $line -U - --run 'nbdinfo --size "$uri"' >out 2>&1 || fail "example: $line: $(<out)"
+		nnbdkit=$((nnbdkit + 1))
+	done < <(grep -h '^nbdkit .*lift ' nbdkit-lift-plugin.1.scd.*)
+	[[ $nnbdkit -ge 5 ]] || fail "only $nnbdkit command lines of the plugin were found"
+fi
 
 # ---- completion ------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
   manuals.py BUILD CONTROL_SOCKET     a server with an export listens at the socket, and a client is attached
 """
-import json, os, re, shutil, subprocess, sys
+import glob, os, re, shutil, subprocess, sys
 
 from nbdraw import Control
 
@@ -138,9 +138,10 @@ def check_others():
 
 
 def check_references():
-    pages = set(os.listdir(f'{build}/man'))
-    assert len(pages) >= 6
-    for name in pages:
+    pages = {os.path.basename(p)[:-4] for p in glob.glob(f'{top}/*/man/*.scd')}
+    built = set(os.listdir(f'{build}/man'))
+    assert len(built) >= 6 and built <= pages, built
+    for name in built:
         for ref in re.findall(r'\b((?:nbdkit-)?lift[\w.-]*)\((\d)\)', page(name)):
             assert '.'.join(ref) in pages, f'{name}: there is no {ref[0]}({ref[1]})'
 

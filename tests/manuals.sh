@@ -60,7 +60,7 @@ id=$(ctl --json clients | grep -o 'pid:[0-9]*' | head -n 1)
 nctl=0
 while IFS= read -r line; do
 	case $line in
-	*shutdown | *reload)
+	*shutdown | *reload | *drain | *disconnect)
 		refuses 1 'no control socket' $line --socket "$tmp/none" ;;
 	*)
 		$(sed -E "s/ip:192\.0\.2\.[0-9]+|pid:4711/$id/" <<<"$line") --socket "$CTL" >out 2>&1 ||
@@ -144,7 +144,7 @@ c="liftctl --socket $CTL"
 completes "$c show " vm1
 completes "$c client pid" "$id"
 completes "$c client pid:" "${id#pid:}"
-completes "$c client $id " set
+completes "$c client $id " "disconnect drain set"
 completes "$c client $id set class=rt w" weight=
 completes "$c client $id set class=r" rt
 completes "$c get vm1 deadline.f" 'deadline.fifo_batch deadline.front_merges'

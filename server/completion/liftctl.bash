@@ -96,7 +96,7 @@ _liftctl()
 		case ${words[i]} in
 		--socket) socket=(--socket "${words[++i]-}") ;;
 		--socket=*) socket=("${words[i]}") ;;
-		--timeout) ((++i)) ;;
+		--timeout | --interval | --count | -n) ((++i)) ;;
 		-*) ;;
 		*) call+=("${words[i]}") ;;
 		esac

@@ -538,9 +538,12 @@ START_TEST(ways_of_a_read)
 		ck_assert_uint_eq(stats.reads[STORE_RING], 8);
 	else
 		ck_assert_uint_eq(stats.reads[STORE_INLINE], 1 + 8);
-	if (drop_cache(path)) {
+	/* The disk may be so fast that the page is there before anybody has to wait for it. */
+	for (bool waited = false; !waited && drop_cache(path);) {
+		stats = stats_of(s);
 		ck_assert_int_eq(do_io(lane, s, ELV_READ, 0, 512 * KIB, buf, 4096), 4096);
-		ck_assert_uint_eq(stats_of(s).reads[other], stats.reads[other] + 1);
+		waited = stats_of(s).reads[other] == stats.reads[other] + 1;
+		ck_assert(waited || stats_of(s).reads[STORE_INLINE] == stats.reads[STORE_INLINE] + 1);
 	}
 	free(ios);
 	free(buf);

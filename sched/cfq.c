@@ -333,12 +333,17 @@ static uint64_t ewma(uint64_t mean, uint64_t sample)
 	return mean - mean / EWMA + sample / EWMA;
 }
 
-/* A request of cc came: how far did it move? If somebody waits for it: how long did they think? */
+/*
+ * A request of cc came: how far did it move? If somebody waits for it: how long did they think? The
+ * rest of one is nothing new.
+ */
 static void learn(const struct cfq *q, struct cfq_client *cc, const struct elv_request *rq)
 {
 	uint64_t most = 2 * q->params->slice_idle, gap, far;
 	struct cfq_kind *k = &cc->kind[kind_of(rq)];
 
+	if (rq->sliced)
+		return;
 	far = rq->offset > k->position ? rq->offset - k->position : k->position - rq->offset;
 	if (far > 64 * CLOSE_BYTES)
 		far = 64 * CLOSE_BYTES; /* one jump must not spoil the mean for long */

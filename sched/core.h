@@ -67,7 +67,10 @@ enum elv_verdict elv_policy_dispatch(struct elevator *e, uint64_t now, struct el
 /* A queued request that the policy does not have: to the policy, into a run, or held back. */
 void elv_admit(struct elevator *e, struct elv_request *rq, uint64_t now);
 
-/* Keep rq outside the policy until something of blocker finishes. */
+/*
+ * Keep rq outside the policy until something of blocker finishes; that may be rq itself, of which
+ * something is in flight.
+ */
 void elv_hold(struct elv_request *rq, struct elv_request *blocker);
 
 /*

@@ -237,7 +237,10 @@ static void take_run(struct elv_io *io, struct elv_request *head, uint64_t now)
 	aim_run(io);
 }
 
-/* One slice leaves; what is left goes back to the policy, or to the queue for the discard slot. */
+/*
+ * One slice leaves; what is left goes back to the policy, or to the queue for the discard slot, or
+ * it waits until this slice is done.
+ */
 static void take_slice(struct elv_io *io, struct elv_request *rq, struct range r, uint64_t now)
 {
 	struct elevator *e = io->elv;
@@ -258,6 +261,8 @@ static void take_slice(struct elv_io *io, struct elv_request *rq, struct range r
 	elv_run_init(rq);
 	if (elv_is_discard(rq->op))
 		elv_hold_discard(rq, true);
+	else if (e->serial)
+		elv_hold(rq, rq);
 	else
 		elv_policy_requeue(e, rq, now);
 }
@@ -564,13 +569,23 @@ static void again(struct elv_io *io, const struct elv_request *rq, struct range 
 /*
  * What io is about now, if it is about one request only: a slice, a part that is tried alone, ...
  */
-static struct elv_request *sole(struct elv_io *io)
+static struct elv_request *sole(const struct elv_io *io)
 {
 	if (io->slice_of)
 		return io->slice_of;
 	if (io->alone)
 		return io->alone;
 	return io->nparts == 1 ? TAILQ_FIRST(&io->parts) : NULL;
+}
+
+struct elv_request *elv_io_request(const struct elv_io *io)
+{
+	struct elv_request *rq;
+
+	if (!io->elv)
+		return TAILQ_FIRST(&io->store->sync_running);
+	rq = sole(io);
+	return rq ? rq : TAILQ_FIRST(&io->parts);
 }
 
 /* The io as it was submitted is done with; the slot is free. */

@@ -97,7 +97,7 @@ enum elv_verdict elv_policy_dispatch(struct elevator *e, uint64_t now, struct el
 
 void elv_hold(struct elv_request *rq, struct elv_request *blocker)
 {
-	assert(rq != blocker && rq->nparts == 1);
+	assert((rq != blocker || rq->in_flight) && rq->nparts == 1);
 	rq->state = ELV_HELD;
 	rq->held_by = blocker;
 	TAILQ_INSERT_TAIL(&blocker->waiters, rq, wait_link);
@@ -152,7 +152,7 @@ static bool are_alike(const struct elv_request *a, const struct elv_request *b)
 /* What must end or move before rq can. */
 static struct elv_request *root_of(struct elv_request *rq)
 {
-	while (rq->state == ELV_HELD && rq->held_by)
+	while (rq->state == ELV_HELD && rq->held_by && rq->held_by != rq)
 		rq = rq->held_by;
 	return rq;
 }
@@ -632,6 +632,7 @@ int elevator_init(struct elevator *e, const struct elv_config *config)
 	e->policy = config->policy;
 	e->params = config->params;
 	e->rotational = config->rotational;
+	e->serial = config->serial;
 	e->depth = resolve_depth(&e->params, config->default_depth);
 	TAILQ_INIT(&e->clients);
 	TAILQ_INIT(&e->by_age);

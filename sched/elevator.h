@@ -93,6 +93,7 @@ struct elevator {
 	struct elv_params params;
 	unsigned depth;                         /* queue_depth, resolved */
 	bool rotational;
+	bool serial;                            /* see struct elv_config */
 	struct elv_clients clients;
 
 	/* Readable under the lock. */
@@ -127,6 +128,11 @@ struct elv_config {
 	struct elv_params params;
 	unsigned default_depth; /* for queue_depth = auto */
 	bool rotational;
+	/*
+	 * A sliced request has one slice in flight at a time: for those who execute a request's ios
+	 * one after the other, and would only keep others from the slots.
+	 */
+	bool serial;
 };
 
 void elv_disk_init(struct elv_disk *d);
@@ -196,6 +202,12 @@ void elv_insert(struct elv_request *rq, uint64_t now);
  * ELV_NEVER. Must be called after every batch of inserts and completions, and at *wake.
  */
 unsigned elv_disk_dispatch(struct elv_disk *d, uint64_t now, struct elv_ios *out, uint64_t *wake);
+
+/*
+ * One of the requests that wait for this io, which has been dispatched: for those who have requests
+ * execute their ios themselves. NULL: of a sync, if all it was for were withdrawn.
+ */
+struct elv_request *elv_io_request(const struct elv_io *io);
 
 /* The store finished io (result is set). Requests that are finished by it are appended to done. */
 void elv_complete(struct elv_io *io, uint64_t now, struct elv_requests *done);

@@ -292,6 +292,11 @@ static void check_held(struct sim *sim, struct sim_request *r)
 	struct sim_piece rest = { r, r->offset, r->length };
 	const struct sim_request *older;
 
+	if (r->rq.held_by == &r->rq) {
+		if (!r->conn->client->export->e.serial || !r->rq.in_flight)
+			sim_wrong(sim, "request %llu waits for itself", serial(r));
+		return;
+	}
 	TAILQ_FOREACH(older, &s->pending, link) {
 		if (older->serial >= r->serial)
 			break;

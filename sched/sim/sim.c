@@ -175,6 +175,7 @@ struct sim_export *sim_export_new(struct sim_store *store, const struct sim_setu
 		.policy = policy_called(setup->policy),
 		.default_depth = setup->depth ? setup->depth : 1,
 		.rotational = setup->rotational,
+		.serial = setup->serial,
 	};
 
 	x->sim = store->disk->sim;

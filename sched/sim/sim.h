@@ -214,6 +214,7 @@ struct sim_setup {
 	unsigned depth;           /* 0: 1 */
 	bool rotational;
 	bool no_merges;
+	bool serial;
 	uint64_t max_io;          /* bytes; 0: the default */
 	uint64_t max_discard;     /* bytes; 0: the default */
 	uint64_t max_age;         /* ns; 0: off (not the default: tests say when they want it) */

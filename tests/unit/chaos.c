@@ -13,6 +13,7 @@ struct world {
 	struct sim *sim;
 	struct sim_random dice;
 	unsigned kinds;
+	bool serial;
 	uint64_t size;
 	struct sim_disk *disk;
 	struct sim_store *stores[2];
@@ -65,6 +66,7 @@ static void make_export(struct world *w, const char *policy)
 		.depth = (unsigned)(1 + below(w, chance(w, 50) ? 3 : 16)),
 		.rotational = chance(w, 50),
 		.no_merges = chance(w, 15),
+		.serial = w->serial,
 		.max_io = 1024 * (1 + below(w, 6)),
 		.max_discard = 1024 * (1 + below(w, 8)),
 		.max_age = w->kinds & CHAOS_AGE ? 20 * MS : 0,
@@ -82,7 +84,8 @@ static void make_world(struct world *w, const char *policy, unsigned kinds, uint
 {
 	struct sim_model model = sim_model_constant(1);
 
-	*w = (struct world){ .sim = sim_new(seed), .dice = { seed * 77 + 1 }, .kinds = kinds };
+	*w = (struct world){ .sim = sim_new(seed), .dice = { seed * 77 + 1 }, .kinds = kinds,
+			  .serial = seed % 5 == 4 };
 	w->sim->check = w->sim->early = true;
 	w->size = kinds & CHAOS_SMALL && chance(w, 50) ? 4 * BLOCK : 32 << 10;
 	w->disk = sim_disk_new(w->sim, &model);

@@ -274,6 +274,44 @@ START_TEST(test_slices_pulled)
 }
 END_TEST
 
+/* One slice of a request at a time: the slots are for others meanwhile, and so is their order. */
+START_TEST(test_slices_serial)
+{
+	make_with(&(struct sim_setup){
+		.policy = "noop", .depth = 3, .max_io = 4 * BLOCK, .serial = true });
+	submit(0, ELV_WRITE, 10, 10);
+	submit(1, ELV_READ, 90, 10);
+	submit(1, ELV_WRITE, 15, 1); /* behind the first one's second slice */
+	dispatches("W10+4 R90+4");
+	ck_assert_ptr_eq(elv_io_request(sim_flight(disk, 0)->io)->conn, &conn[0]->c);
+	completes_nth(1);
+	dispatches("R94+4");
+	completes();
+	dispatches("W14+4");
+	completes_nth(1);
+	dispatches("W18+2 W15+1");
+	completes_nth(2);
+	completes_nth(1);
+	completes();
+	dispatches("R98+2");
+	end();
+
+	/* Withdrawn between two slices; and the policy changes there. */
+	make_with(&(struct sim_setup){
+		.policy = "noop", .depth = 2, .max_io = 4 * BLOCK, .serial = true });
+	submit(0, ELV_READ, 0, 10);
+	submit(1, ELV_READ, 50, 10);
+	dispatches("R0+4 R50+4");
+	sim_close(conn[0]);
+	ck_assert_int_eq(elv_switch(&export->e, elv_policy_find("deadline"), sim->now), 0);
+	completes();
+	dispatches("");
+	completes();
+	dispatches("R54+4");
+	end();
+}
+END_TEST
+
 /* A large request of which a slice failed: no more slices, one error. */
 START_TEST(test_slice_fails)
 {
@@ -992,6 +1030,7 @@ int main(void)
 	tcase_add_test(tc, test_merge_blocked);
 	tcase_add_test(tc, test_slices);
 	tcase_add_test(tc, test_slices_pulled);
+	tcase_add_test(tc, test_slices_serial);
 	tcase_add_test(tc, test_slice_fails);
 	tcase_add_test(tc, test_guilty_part);
 	tcase_add_test(tc, test_gone_before_the_io);

@@ -25,6 +25,9 @@
 
 struct server;
 
+/* What whoever has the socket allows: so many connections, so long without a line. */
+enum { CONTROL_CONNECTIONS = 64, CONTROL_IDLE_S = 300 };
+
 enum control_error {
 	CONTROL_NO_JSON = -32700,
 	CONTROL_NO_REQUEST = -32600,

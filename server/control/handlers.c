@@ -462,7 +462,7 @@ static void server_reload(struct call *call)
 {
 	if (!call->control->can_reload)
 		call_fail(call, CONTROL_NO_CONFIG,
-			  "there is no configuration to load again: liftd was "
+			  "there is no configuration to load again: the server was "
 			  "started with images");
 	call->later = true;
 }

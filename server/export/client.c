@@ -1,7 +1,9 @@
 #include "server/export/client.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,29 @@ static unsigned bucket_of(const char *id)
 }
 
 /* ---- ids ---- */
+
+void client_peer_init(struct client_peer *peer, const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+	const struct sockaddr_in *in = (const void *)addr;
+	bool mapped = addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+	size_t len = sizeof(peer->address);
+
+	memset(peer, 0, sizeof(*peer));
+	peer->kind = PEER_UNIX;
+	if (addr->sa_family == AF_INET) {
+		peer->kind = PEER_TCP;
+		peer->port = ntohs(in->sin_port);
+		inet_ntop(AF_INET, &in->sin_addr, peer->address, len);
+	} else if (addr->sa_family == AF_INET6) {
+		peer->kind = PEER_TCP;
+		peer->port = ntohs(in6->sin6_port);
+		if (mapped)
+			inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], peer->address, len);
+		else
+			inet_ntop(AF_INET6, &in6->sin6_addr, peer->address, len);
+	}
+}
 
 static enum client_key effective_key(const struct client_peer *peer, enum client_key key)
 {

@@ -38,6 +38,14 @@ struct client_peer {
 	uint64_t serial;     /* of the connection */
 };
 
+struct sockaddr;
+
+/*
+ * Of a socket whose other end has this address: nothing else is known yet. A family without
+ * addresses for people counts as Unix.
+ */
+void client_peer_init(struct client_peer *peer, const struct sockaddr *addr);
+
 /* server.lock. */
 struct identity {
 	char id[CLIENT_ID_MAX + 1];

@@ -10,9 +10,14 @@
 
 uint64_t disk_lock(struct disk *d)
 {
+	pthread_mutex_lock(&d->lock);
+	return disk_now();
+}
+
+uint64_t disk_now(void)
+{
 	struct timespec ts;
 
-	pthread_mutex_lock(&d->lock);
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }

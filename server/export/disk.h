@@ -45,6 +45,10 @@ static inline struct disk *disk_of(const struct elv_store *s)
  * never goes back from one caller to the next.
  */
 uint64_t disk_lock(struct disk *d);
+
+/* The time again, with the lock held: after having waited for a condition. */
+uint64_t disk_now(void);
+
 void disk_unlock(struct disk *d);
 
 /*

@@ -47,6 +47,7 @@ static int start_elevator(struct export *e)
 		.params = e->settings.elv,
 		.default_depth = e->store->geometry.depth,
 		.rotational = disk_rotational(e),
+		.serial = e->server->serial_slices,
 	};
 	uint64_t now = disk_lock(e->disk);
 	int res = elevator_init(&e->elv, &config);

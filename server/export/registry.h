@@ -41,6 +41,7 @@ struct server {
 	struct server_params params; /* constant once the loops run: but see server_set_params */
 	uint64_t started;                 /* ns, CLOCK_MONOTONIC */
 	unsigned threads;                 /* loops */
+	bool serial_slices;               /* of its elevators: see struct elv_config, serial */
 	struct budget budget;             /* its own lock */
 	atomic_uint connections;          /* sockets of clients that are open */
 	atomic_ullong serial;             /* of connections, from 1 */

@@ -12,15 +12,6 @@ static const struct conf_place no_place = { NULL, 0 };
 
 /* ---- from images ---- */
 
-/* The file's base name; of "null:" null. */
-static char *name_of(const char *image)
-{
-	const char *slash = strrchr(image, '/');
-	const char *base = slash && slash[1] ? slash + 1 : image;
-
-	return strdup(!strcmp(image, "null:") ? "null" : base);
-}
-
 /* One export for each image, with defaults. 0 or -ENOMEM. */
 static int take_images(struct config *c, const struct options *o)
 {
@@ -82,7 +73,7 @@ static int set_export(struct config *c, const struct options *o, struct config_e
 	}
 	if (!e->settings.export.name || !*e->settings.export.name) {
 		free(e->settings.export.name);
-		e->settings.export.name = name_of(image);
+		e->settings.export.name = image_name(image);
 		if (!e->settings.export.name)
 			return -ENOMEM;
 	}

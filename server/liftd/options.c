@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/export/settings.h"
 #include "server/net/log.h"
 #include "server/net/service.h"
 
@@ -90,43 +89,13 @@ static const char tunables_text[] =
 	"\n"
 	"Settings (with what is allowed, and the default). A bare number has the unit shown.\n";
 
-static void print_rows(const char *title, const char *prefix, const struct tunable *rows)
-{
-	char allowed[256], dflt[64];
-
-	if (rows->name)
-		printf("\n%s:\n", title);
-	for (; rows->name; rows++) {
-		tunable_allowed(rows, allowed, sizeof(allowed));
-		if (rows->kind == TUNABLE_STRING)
-			snprintf(dflt, sizeof(dflt), "%s", rows->dflt_str ? rows->dflt_str : "");
-		else
-			tunable_print(rows, tunable_default(rows), dflt, sizeof(dflt));
-		printf("  %s%s (%s)%s%s\n      %s\n", prefix, rows->name, allowed,
-		       *dflt ? ", default " : "", dflt, rows->help);
-	}
-}
-
 static int print_help(void)
 {
-	char title[128];
-
 	fputs(usage_text, stdout);
 	cli_print(stdout, liftd_options);
 	fputs(tunables_text, stdout);
-	print_rows("Server", "", server_rows);
-	print_rows("Exports", "", export_rows);
-	print_rows("Exports: the image", "", store_rows);
-	print_rows("Exports: the queue", "", elv_rows);
-	for (unsigned i = 0; elv_policies[i]; i++) {
-		snprintf(title, sizeof(title), "Scheduler %s: %s", elv_policies[i]->name,
-			 elv_policies[i]->help);
-		if (elv_policies[i]->rows->name)
-			print_rows(title, "", elv_policies[i]->rows);
-		else
-			printf("\n%s\n", title);
-	}
-	print_rows("Clients", "client:MATCH.", elv_client_rows);
+	help_rows(stdout, "Server", "", server_rows, NULL);
+	help_exports(stdout, NULL);
 	return fflush(stdout) || ferror(stdout) ? SERVICE_BROKEN : SERVICE_STOPPED;
 }
 
@@ -140,26 +109,15 @@ static int add_setting(struct option_list *l, const char *name, const char *valu
 	return 0;
 }
 
-/* client:MATCH.NAME=VALUE, split at the last =, then at the last dot. text may be written to. */
 static int add_client(struct options *o, char *text)
 {
-	char *equals = strrchr(text, '='), *dot;
+	char err[TUNABLE_ERR_MAX];
 
-	if (equals)
-		*equals = '\0';
-	dot = strrchr(text, '.');
-	if (!equals || !dot || dot == text + strlen("client:")) {
-		if (equals)
-			*equals = '=';
-		return complain("option '%s': expected client:MATCH.NAME=VALUE", text);
-	}
-	*dot = '\0';
 	if (o->nclient == OPTIONS_MAX)
 		return complain("more than %d options for clients", OPTIONS_MAX);
-	o->client[o->nclient++] = (struct client_option){
-		.match = text + strlen("client:"),
-		.set = { dot + 1, equals + 1 },
-	};
+	if (client_option_split(text, &o->client[o->nclient], err, sizeof(err)))
+		return complain("%s", err);
+	o->nclient++;
 	return 0;
 }
 
@@ -167,7 +125,7 @@ static int add_option(struct options *o, char *text)
 {
 	char *equals = strchr(text, '=');
 
-	if (!strncmp(text, "client:", 7))
+	if (client_option_is(text))
 		return add_client(o, text);
 	if (!equals || equals == text)
 		return complain("option '%s': expected NAME=VALUE", text);

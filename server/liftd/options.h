@@ -10,6 +10,7 @@
 
 #include "server/control/cli.h"
 #include "server/export/export.h"
+#include "server/export/words.h"
 
 enum { OPTIONS_MAX = 256, OPTIONS_MAX_BINDS = 64 };
 
@@ -17,12 +18,6 @@ enum { OPTIONS_MAX = 256, OPTIONS_MAX_BINDS = 64 };
 struct option_list {
 	struct setting set[OPTIONS_MAX];
 	size_t n;
-};
-
-/* A rule's setting: -o client:MATCH.NAME=VALUE. */
-struct client_option {
-	const char *match;
-	struct setting set;
 };
 
 /* Some 30 KiB. The words are those of argv. */

@@ -16,7 +16,7 @@
 
 #include "server/control/commands.h"
 #include "server/control/control.h"
-#include "server/net/listener.h"
+#include "server/control/unix_socket.h"
 #include "server/net/log.h"
 #include "server/net/service.h"
 

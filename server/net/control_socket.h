@@ -16,8 +16,6 @@ struct control_report;
 struct control_socket;
 struct service;
 
-enum { CONTROL_CONNECTIONS = 64, CONTROL_IDLE_S = 300 };
-
 /*
  * Open it, and make it the given user's and group's (-1: as it is). Missing parents of the default
  * path are made. 0, or a negative errno and a sentence in err. Main thread.

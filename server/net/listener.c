@@ -1,6 +1,5 @@
 #include "server/net/listener.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -13,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "server/control/unix_socket.h"
 #include "server/net/log.h"
 #include "server/net/service.h"
 
@@ -70,34 +70,15 @@ void listeners_resume(struct service *s)
 
 static void describe_peer(int fd, const struct sockaddr_storage *addr, struct client_peer *peer)
 {
-	const struct sockaddr_in6 *in6 = (const void *)addr;
-	const struct sockaddr_in *in = (const void *)addr;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
-	memset(peer, 0, sizeof(*peer));
-	peer->kind = addr->ss_family == AF_UNIX ? PEER_UNIX : PEER_TCP;
-	switch (addr->ss_family) {
-	case AF_UNIX:
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-			return;
-		peer->has_uid = true;
-		peer->uid = cred.uid;
-		peer->pid = cred.pid;
+	client_peer_init(peer, (const struct sockaddr *)addr);
+	if (addr->ss_family != AF_UNIX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return;
-	case AF_INET6:
-		peer->port = ntohs(in6->sin6_port);
-		if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
-			inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], peer->address,
-				  sizeof(peer->address));
-		else
-			inet_ntop(AF_INET6, &in6->sin6_addr, peer->address, sizeof(peer->address));
-		return;
-	case AF_INET:
-		peer->port = ntohs(in->sin_port);
-		inet_ntop(AF_INET, &in->sin_addr, peer->address, sizeof(peer->address));
-		return;
-	}
+	peer->has_uid = true;
+	peer->uid = cred.uid;
+	peer->pid = cred.pid;
 }
 
 /*
@@ -350,71 +331,6 @@ int listen_tcp(struct service *s, const char *where, char *err, size_t errlen)
 		return listen_host(s, host, port, false, err, errlen);
 	res = listen_host(s, "127.0.0.1", port, false, err, errlen);
 	return res ? res : listen_host(s, "::1", port, true, err, errlen);
-}
-
-/* Is there something at path that may be replaced? 0 if so, or if there is nothing. */
-static int clear_stale(const char *path, const struct sockaddr_un *addr, char *err, size_t errlen)
-{
-	struct stat st;
-	int fd, res;
-
-	if (lstat(path, &st))
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode)) {
-		snprintf(err, errlen, "cannot listen on %s: it exists and is no socket", path);
-		return -EEXIST;
-	}
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	res = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) ? -errno : 0;
-	close(fd);
-	if (res != -ECONNREFUSED) {
-		snprintf(err, errlen, "cannot listen on %s: %s", path,
-			 !res || res == -EAGAIN ? "a running server does" : strerror(-res));
-		return !res || res == -EAGAIN ? -EADDRINUSE : res;
-	}
-	return unlink(path) && errno != ENOENT ? -errno : 0;
-}
-
-int unix_socket(const char *path, mode_t mode, char *err, size_t errlen)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	mode_t old;
-	int fd, res;
-
-	*err = '\0';
-	if (!*path || strlen(path) >= sizeof(addr.sun_path)) {
-		snprintf(err, errlen, "cannot listen on '%s': the path must have 1 to %zu bytes",
-			 path, sizeof(addr.sun_path) - 1);
-		return -EINVAL;
-	}
-	strcpy(addr.sun_path, path);
-	res = clear_stale(path, &addr, err, errlen);
-	if (res) {
-		if (!*err)
-			snprintf(err, errlen, "cannot listen on %s: %s", path, strerror(-res));
-		return res;
-	}
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0) {
-		res = -errno;
-	} else {
-		/* With the right mode from the first moment on. */
-		old = umask(~mode & 0777);
-		res = bind(fd, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
-		umask(old);
-		if (!res && listen(fd, BACKLOG)) {
-			res = -errno;
-			unlink(path);
-		}
-	}
-	if (!res)
-		return fd;
-	snprintf(err, errlen, "cannot listen on %s: %s", path, strerror(-res));
-	if (fd >= 0)
-		close(fd);
-	return res;
 }
 
 int listen_unix(struct service *s, const char *path, char *err, size_t errlen)

@@ -49,12 +49,6 @@ int listen_check(const char *where, char *err, size_t errlen);
 /* Serve clients of a socket that listens already. It is owned, its file is not. */
 int listen_passed(struct service *s, int fd, char *err, size_t errlen);
 
-/*
- * Make a Unix socket that listens, with this mode; as above. Returns the descriptor or a negative
- * errno.
- */
-int unix_socket(const char *path, mode_t mode, char *err, size_t errlen);
-
 /* Begin to accept. Loop 0's base must exist; its thread need not. */
 int listeners_start(struct service *s);
 

@@ -8,7 +8,7 @@ CFLAGS ?= -O2 -g
 SAN    ?=
 WERROR ?=
 # The folders whose sources make up the library: SRC_DIRS=sched builds and tests that layer alone.
-SRC_DIRS ?= sched server conf
+SRC_DIRS ?= sched server conf plugin
 
 ifeq ($(origin CC),default)
 CC = gcc
@@ -22,6 +22,7 @@ OUT := $(BUILD)$(if $(SAN),/$(san_dir))
 # ---- libraries -------------------------------------------------------------------------------------------------
 
 LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd inih
+PLUGIN_PKGS := nbdkit
 CHECK_PKGS  := check
 HELPER_PKGS := libnbd
 
@@ -37,6 +38,13 @@ endif
 ifeq ($(MISSING),)
 LIB_CFLAGS := $(shell pkg-config --cflags $(LIB_PKGS))
 LIB_LIBS   := $(shell pkg-config --libs $(LIB_PKGS))
+ifeq ($(call no_package,$(PLUGIN_PKGS)),)
+PLUGIN_CFLAGS := $(shell pkg-config --cflags $(PLUGIN_PKGS))
+PLUGIN_LIBS   := $(shell pkg-config --libs liburing jansson)
+# nbdkit looks for plugins in this place only; with a prefix that is no system's, it must be told.
+PLUGIN_DIR    ?= $(shell pkg-config $(if $(filter /usr /usr/local,$(PREFIX)),,--define-variable=prefix=$(PREFIX)) \
+		 --variable=plugindir $(PLUGIN_PKGS))
+endif
 ifeq ($(TESTS_MISSING),)
 LIB_CFLAGS  += $(shell pkg-config --cflags $(CHECK_PKGS) $(HELPER_PKGS))
 CHECK_LIBS  := $(shell pkg-config --libs $(CHECK_PKGS))
@@ -71,11 +79,18 @@ COMPLETIONS := $(patsubst server/completion/%.bash,$(OUT)/completion/%,$(sort $(
 GENERATED   := $(OUT)/liftd.conf $(MAN_PAGES) $(COMPLETIONS)
 
 SOURCES := $(sort $(shell for d in $(SRC_DIRS); do [ ! -d $$d ] || find $$d -name '*.c'; done))
-MAINS   := $(foreach p,$(PROGRAMS) $(TOOLS),$(main_$(p)))
+main_plugin := plugin/lift.c
+MAINS   := $(foreach p,$(PROGRAMS) $(TOOLS),$(main_$(p))) $(wildcard $(main_plugin))
 LIB_SRC := $(filter-out $(MAINS),$(SOURCES))
 LIB_OBJ := $(LIB_SRC:%.c=$(OUT)/obj/%.o)
 LIB     := $(OUT)/liblift.a
 SHARED  := $(OUT)/tests/libshared.a
+
+# The plugin for nbdkit, where nbdkit's headers are: position-independent objects in a folder of their own.
+PLUGIN     := $(if $(PLUGIN_DIR),$(if $(wildcard $(main_plugin)),$(OUT)/nbdkit-lift-plugin.so))
+PLUGIN_SRC := $(filter sched/% server/store/% server/export/% server/control/% plugin/%,$(LIB_SRC))
+PLUGIN_OBJ := $(if $(PLUGIN),$(PLUGIN_SRC:%.c=$(OUT)/pic/%.o) $(main_plugin:%.c=$(OUT)/pic/%.o))
+PLUGIN_LIB := $(OUT)/pic/liblift.a
 
 # tests/unit/test_NAME.c is a program; any other file there is code that unit tests share, in an archive of its own.
 UNIT_ALL   := $(sort $(wildcard tests/unit/test_*.c))
@@ -87,7 +102,7 @@ HELPER_BIN := $(HELPER_SRC:tests/helpers/%.c=$(OUT)/tests/%)
 PROG_BIN   := $(PROGRAMS:%=$(OUT)/%)
 
 TEST_OBJ := $(SHARED_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o)
-OBJ := $(LIB_OBJ) $(MAINS:%.c=$(OUT)/obj/%.o) $(TEST_OBJ)
+OBJ := $(LIB_OBJ) $(filter-out $(main_plugin:%.c=$(OUT)/obj/%.o),$(MAINS:%.c=$(OUT)/obj/%.o)) $(TEST_OBJ) $(PLUGIN_OBJ)
 
 # One short line a step; V=1 shows the commands.
 Q := $(if $(filter-out 0,$(V)),,@)
@@ -98,7 +113,7 @@ say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
-all: $(PROG_BIN) $(LIB) $(GENERATED)
+all: $(PROG_BIN) $(LIB) $(PLUGIN) $(GENERATED)
 tests: $(UNIT_BIN) $(HELPER_BIN)
 helpers: $(HELPER_BIN)
 
@@ -127,10 +142,21 @@ $(OUT)/obj/%.o: %.c $(OUT)/.flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+$(OUT)/pic/%.o: %.c $(OUT)/.flags
+	@mkdir -p $(@D)
+	$(call say,CC,'$< (pic)')
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(PLUGIN_CFLAGS) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+
+# nbdkit itself has the functions that stay undefined.
+$(OUT)/nbdkit-lift-plugin.so: $(main_plugin:%.c=$(OUT)/pic/%.o) $(PLUGIN_LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -o $@ $^ $(PLUGIN_LIBS)
+
+$(PLUGIN_LIB): $(PLUGIN_SRC:%.c=$(OUT)/pic/%.o)
 $(LIB): $(LIB_OBJ)
 $(SHARED): $(SHARED_OBJ)
 # Made from nothing, so that no member of a deleted source stays behind.
-$(LIB) $(SHARED): $(OUT)/.objects
+$(LIB) $(SHARED) $(PLUGIN_LIB): $(OUT)/.objects
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
@@ -221,6 +247,11 @@ install: all install-conf
 		install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/$$p; \
 	done
 	@install -m 644 $(OUT)/liftd.conf $(docs_dir)/liftd.conf
+ifneq ($(PLUGIN),)
+	@mkdir -p $(DESTDIR)$(PLUGIN_DIR)
+	@echo "install $(DESTDIR)$(PLUGIN_DIR)/$(notdir $(PLUGIN))"
+	@install -m 755 $(PLUGIN) $(DESTDIR)$(PLUGIN_DIR)/
+endif
 	@+$(MAKE) --no-print-directory install-man
 
 # Units, the user they need, and sample configurations: these are read by people, so they are documentation.
@@ -269,7 +300,8 @@ help:
 	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
-	@echo 'make install       programs, manuals, completions, units and samples, into $$(DESTDIR)$$(PREFIX)'
+	@echo 'make install       programs, manuals, completions, units and samples, into $$(DESTDIR)$$(PREFIX), and the'
+	@echo '                   plugin to where nbdkit looks for it (PLUGIN_DIR)'
 	@echo 'make clean         remove $$(BUILD)'
 	@echo
 	@echo 'BUILD=DIR          where everything is built (build)'

@@ -92,8 +92,8 @@ const struct tunable export_rows[] = {
 	{ .name = NULL }
 };
 
-/* The words of `scheduler` come from the table of policies. */
-__attribute__((constructor)) static void name_schedulers(void)
+/* The words of `scheduler` come from the table of policies; before other constructors use them. */
+__attribute__((constructor(101))) static void name_schedulers(void)
 {
 	for (unsigned i = 0; elv_policies[i]; i++)
 		scheduler_names[i] = elv_policies[i]->name;

@@ -25,6 +25,7 @@ static struct gate_request *request_of(struct elv_request *rq)
 void gate_init(struct gate *g, struct export *e)
 {
 	*g = (struct gate){ .export = e, .wake = ELV_NEVER };
+	TAILQ_INIT(&g->conns);
 	TAILQ_INIT(&g->asleep);
 }
 
@@ -222,6 +223,7 @@ int gate_open(struct gate *g, struct client_peer *peer, struct gate_conn *c)
 	atomic_fetch_add(&e->server->connections, 1);
 	disk_lock(e->disk);
 	elv_conn_open(&c->elv, &c->client->elv);
+	TAILQ_INSERT_TAIL(&g->conns, c, link);
 	e->connections++;
 	e->connections_total++;
 	disk_unlock(e->disk);
@@ -240,6 +242,7 @@ void gate_close(struct gate_conn *c)
 
 	elv_conn_close(&c->elv, false, now, &done);
 	assert(TAILQ_EMPTY(&done));
+	TAILQ_REMOVE(&c->gate->conns, c, link);
 	e->connections--;
 	dispatch(c->gate, now);
 	disk_unlock(e->disk);

@@ -23,11 +23,14 @@
 #include "server/export/client.h"
 #include "server/export/registry.h"
 
+struct gate_conn;
 struct gate_request;
+TAILQ_HEAD(gate_conns, gate_conn);
 TAILQ_HEAD(gate_requests, gate_request);
 
 struct gate {
 	struct export *export;
+	struct gate_conns conns;      /* open ones */
 	struct gate_requests asleep;  /* whose threads wait for a grant or their end */
 	struct gate_request *keeper;  /* the one of them that wakes up at `wake` */
 	uint64_t wake;                /* when to ask the elevator again; ELV_NEVER */
@@ -38,6 +41,7 @@ struct gate_conn {
 	struct elv_conn elv;
 	struct gate *gate;
 	struct client *client; /* a reference */
+	TAILQ_ENTRY(gate_conn) link;
 };
 
 /* No other gate serves this export, and it is the only one of its disk. */

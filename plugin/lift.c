@@ -157,28 +157,10 @@ static void lift_cleanup(void)
 	host = NULL;
 }
 
-static char *help;
-
-static void lift_unload(void)
-{
-	lift_cleanup();
-	if (has_server)
-		server_exit(&server);
-	if (has_settings)
-		export_settings_free(&settings);
-	params_free(&params);
-	free(help);
-}
-
-static void lift_dump_plugin(void)
-{
-	params_dump(stdout);
-}
-
 /* ---- connections ---- */
 
 struct conn {
-	struct gate_conn gate;
+	struct gate_conn gate; /* first */
 	bool readonly;
 };
 
@@ -441,6 +423,32 @@ static int lift_extents(void *handle, uint32_t count, uint64_t offset, uint32_t 
 		offset += length;
 	} while (offset < end && !(flags & NBDKIT_FLAG_REQ_ONE));
 	return 0;
+}
+
+/* ---- the end, and what there is to tell ---- */
+
+static char *help;
+
+/*
+ * When it is told to stop, nbdkit waits until all clients have gone, but does not close their
+ * connections.
+ */
+static void lift_unload(void)
+{
+	lift_cleanup();
+	while (export && !TAILQ_EMPTY(&gate.conns))
+		lift_close(TAILQ_FIRST(&gate.conns));
+	if (has_server)
+		server_exit(&server);
+	if (has_settings)
+		export_settings_free(&settings);
+	params_free(&params);
+	free(help);
+}
+
+static void lift_dump_plugin(void)
+{
+	params_dump(stdout);
 }
 
 /* ---- the table ---- */

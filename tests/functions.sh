@@ -7,6 +7,8 @@
 #   skip TEXT, fail TEXT         end the test
 #   start_liftd ARG...           start $BUILD/liftd; returns when it is ready. Sets LIFTD_PID SOCK URI CTL LIFTD_LOG.
 #                                INSTANCE=NAME start_liftd ... for a second one beside the first
+#   start_nbdkit IMAGE ARG...    the same with nbdkit and the plugin. ARG: parameters and nbdkit's options.
+#                                PORT=N start_nbdkit ... on TCP
 #   stop_liftd [PID]             SIGTERM; the exit status must be 0, or one of $STATUS. Sets STOPPED to it.
 #   kill_liftd [PID]             SIGKILL, and forget it
 #   ctl ARG...                   liftctl on the control socket $CTL
@@ -103,6 +105,42 @@ start_liftd()
 	[[ $ready ]] || {
 		cat "$LIFTD_LOG" >&2
 		fail "liftd $* did not become ready"
+	}
+}
+
+# What nbdkit needs to load a plugin that a sanitizer is in.
+nbdkit_preload()
+{
+	case $BUILD in
+	*/asan) echo "$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" ;;
+	*/tsan) gcc -print-file-name=libtsan.so ;;
+	esac
+}
+
+# nbdkit writes its pid file once it listens.
+start_nbdkit()
+{
+	local name=$INSTANCE listen
+	requires nbdkit "$BUILD/nbdkit-lift-plugin.so"
+	SOCK=$tmp/$name.sock
+	CTL=$tmp/$name.ctl
+	LIFTD_LOG=$tmp/$name.log
+	URI="nbd+unix:///?socket=$SOCK"
+	listen=(-U "$SOCK")
+	if [[ ${PORT:-} ]]; then
+		listen=(-i 127.0.0.1 -p "$PORT")
+		URI=nbd://127.0.0.1:$PORT
+	fi
+	rm -f "$SOCK" "$tmp/$name.pid"
+	LD_PRELOAD=$(nbdkit_preload) nbdkit -f "${listen[@]}" -P "$tmp/$name.pid" "$BUILD/nbdkit-lift-plugin.so" \
+		control="$CTL" "$@" </dev/null >"$LIFTD_LOG" 2>&1 &
+	LIFTD_PID=$!
+	_servers[$LIFTD_PID]=$LIFTD_LOG
+	_drains[$LIFTD_PID]=$LIFTD_PID
+	wait_for "[[ -e $tmp/$name.pid ]] || _gone $LIFTD_PID" 60
+	! _gone "$LIFTD_PID" || {
+		cat "$LIFTD_LOG" >&2
+		fail "nbdkit $* did not become ready"
 	}
 }
 

@@ -18,8 +18,8 @@
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
-/* What nbdkit itself takes: the largest request with data, and the largest preferred size. */
-enum { MOST_DATA = 64 << 20, MOST_PREFERRED = 32 << 20 };
+/* What nbdkit itself takes: the largest request with data, preferred size, and description. */
+enum { MOST_DATA = 64 << 20, MOST_PREFERRED = 32 << 20, MOST_TEXT = 4096 };
 
 static struct params params;
 static struct export_settings settings;
@@ -204,7 +204,8 @@ static void *lift_open(int readonly)
 		nbdkit_error("out of memory");
 		return NULL;
 	}
-	c->readonly = readonly || settings.store.readonly || export->store->geometry.readonly;
+	c->readonly = readonly || settings.store.readonly ||
+		      !store_can(export->store, STORE_CAN_WRITE);
 	find_peer(&peer);
 	res = gate_open(&gate, &peer, &c->gate);
 	if (!res)
@@ -222,15 +223,13 @@ static void lift_close(void *handle)
 	free(c);
 }
 
+/* NULL: there is none. */
 static const char *description(void)
 {
-	const char *text;
+	char text[MOST_TEXT + 1];
 
-	disk_lock(export->disk);
-	text = export->settings.export.description;
-	text = text && *text ? nbdkit_strdup_intern(text) : NULL;
-	disk_unlock(export->disk);
-	return text;
+	export_description(export, text, sizeof(text));
+	return *text ? nbdkit_strdup_intern(text) : NULL;
 }
 
 static int lift_list_exports(int readonly, int is_tls, struct nbdkit_exports *exports)
@@ -297,7 +296,7 @@ static int lift_is_rotational(void *handle)
 static int lift_can_trim(void *handle)
 {
 	(void)handle;
-	return geometry()->can_trim;
+	return store_can(export->store, STORE_CAN_TRIM);
 }
 
 static int lift_can_zero(void *handle)
@@ -309,7 +308,7 @@ static int lift_can_zero(void *handle)
 static int lift_can_fast_zero(void *handle)
 {
 	(void)handle;
-	return geometry()->can_fast_zero;
+	return store_can(export->store, STORE_CAN_FAST_ZERO);
 }
 
 static int lift_can_fua(void *handle)
@@ -327,7 +326,7 @@ static int lift_can_multi_conn(void *handle)
 static int lift_can_cache(void *handle)
 {
 	(void)handle;
-	return geometry()->can_cache ? NBDKIT_CACHE_NATIVE : NBDKIT_CACHE_NONE;
+	return store_can(export->store, STORE_CAN_CACHE) ? NBDKIT_CACHE_NATIVE : NBDKIT_CACHE_NONE;
 }
 
 static int lift_can_extents(void *handle)

@@ -90,8 +90,8 @@ static int init_server(void)
 }
 
 /*
- * With nbdkit -r an image that may not be written to will do, but whether there is a -r nbdkit tells
- * only when clients come: then those who could write are refused.
+ * With nbdkit -r an image that may not be written to will do, but nbdkit tells of its -r
+ * only when clients come: without it they are refused then.
  */
 static int open_export(char *err, size_t errlen)
 {

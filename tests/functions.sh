@@ -108,20 +108,21 @@ start_liftd()
 	}
 }
 
-# What nbdkit needs to load a plugin that a sanitizer is in.
-nbdkit_preload()
+# nbdkit with the plugin. It does not free what it has of clients that are there when it stops, and is built without
+# sanitizers: nothing could be said about leaks.
+requires_nbdkit()
 {
 	case $BUILD in
-	*/asan) echo "$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" ;;
-	*/tsan) gcc -print-file-name=libtsan.so ;;
+	*/asan | */tsan) skip "nbdkit is not built with sanitizers; test_gate is" ;;
 	esac
+	requires nbdkit "$BUILD/nbdkit-lift-plugin.so"
 }
 
 # nbdkit writes its pid file once it listens.
 start_nbdkit()
 {
 	local name=$INSTANCE listen
-	requires nbdkit "$BUILD/nbdkit-lift-plugin.so"
+	requires_nbdkit
 	SOCK=$tmp/$name.sock
 	CTL=$tmp/$name.ctl
 	LIFTD_LOG=$tmp/$name.log
@@ -132,7 +133,7 @@ start_nbdkit()
 		URI=nbd://127.0.0.1:$PORT
 	fi
 	rm -f "$SOCK" "$tmp/$name.pid"
-	LD_PRELOAD=$(nbdkit_preload) nbdkit -f "${listen[@]}" -P "$tmp/$name.pid" "$BUILD/nbdkit-lift-plugin.so" \
+	nbdkit -f "${listen[@]}" -P "$tmp/$name.pid" "$BUILD/nbdkit-lift-plugin.so" \
 		control="$CTL" "$@" </dev/null >"$LIFTD_LOG" 2>&1 &
 	LIFTD_PID=$!
 	_servers[$LIFTD_PID]=$LIFTD_LOG

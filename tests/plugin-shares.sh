@@ -4,7 +4,8 @@
 # timeout: 600
 # alone
 . "$(dirname "$0")/functions.sh"
-requires nbdkit fio python3 "$BUILD/nbdkit-lift-plugin.so"
+requires fio python3
+requires_nbdkit
 
 truncate -s 1G "$tmp/disk.img"
 

@@ -156,7 +156,7 @@ ctl --json show disk.img | cmp - "$tmp/raw"
 # ---- clients ---------------------------------------------------------------------------------------------------
 
 is "[]" ctl --json clients
-background qemu-io -f raw -c 'read 0 64k' -c 'write 0 4k' -c 'flush' -c 'sleep 60000' "$URI"
+background qemu-io -f raw -c 'read 0 64k' -c 'write 0 4k' -c 'flush' -c 'sleep 900000' "$URI"
 id=pid:$BG_PID
 wait_for 'ctl clients | grep -q "^$id "' 20
 is 1 json 'd[0]["connections"]' ctl --json clients disk.img
@@ -190,7 +190,7 @@ is "" ctl client "$id" drain
 wait_for '[[ $(ctl --json clients) == "[]" ]]' 20
 is 0 json 'd[0]["connections"]' ctl --json client "$id" disconnect
 kill "$BG_PID"
-background qemu-io -f raw -c 'read 0 64k' -c 'sleep 60000' "$URI"
+background qemu-io -f raw -c 'read 0 64k' -c 'sleep 900000' "$URI"
 id=pid:$BG_PID
 wait_for 'ctl clients | grep -q "^$id "' 20
 is 1 json 'd[0]["connections"]' ctl --json client "$id" disconnect

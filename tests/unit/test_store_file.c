@@ -2,14 +2,19 @@
  * The file store: what may be opened and how it is refused, locks, geometry, failures of every
  * kind, and which way an io goes. Devices are in test_store_block.c.
  */
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "server/store/lane.h"
 #include "tests/unit/test_loop.h"
@@ -148,6 +153,61 @@ static void lock_file(int fd, int cmd, short type)
 
 	ck_assert_int_eq(fcntl(fd, cmd, &lock), 0);
 }
+
+struct holder {
+	int fd;             /* has the lock */
+	pid_t opener;       /* a thread */
+	atomic_bool opened; /* or refused */
+};
+
+/* Is this thread in clock_nanosleep? */
+static bool is_asleep(pid_t tid)
+{
+	char path[64];
+	long number = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%ld", &number) != 1)
+		number = -1; /* running */
+	if (f)
+		fclose(f);
+	return number == SYS_clock_nanosleep || number == SYS_nanosleep;
+}
+
+/* Lets go of the lock when the opener waits for it. */
+static void *let_go(void *arg)
+{
+	struct holder *h = arg;
+
+	while (!atomic_load(&h->opened) && !is_asleep(h->opener))
+		sched_yield();
+	close(h->fd);
+	return NULL;
+}
+
+/* The lock of a server that was killed stays a moment longer than its process. */
+START_TEST(a_lock_that_goes)
+{
+	const char *path = make_file("file", MIB, 0);
+	struct holder h = { .fd = open(path, O_RDWR), .opener = (pid_t)syscall(SYS_gettid) };
+	pthread_t thread;
+	struct store *s;
+
+	if (access("/proc/self/syscall", R_OK)) {
+		puts("nobody can see here what a thread does: skipped");
+		close(h.fd);
+		return;
+	}
+	lock_file(h.fd, F_OFD_SETLK, F_WRLCK);
+	ck_assert_int_eq(pthread_create(&thread, NULL, let_go, &h), 0);
+	s = must_open(path, P("readonly=0"));
+	atomic_store(&h.opened, true);
+	pthread_join(thread, NULL);
+	store_close(s);
+}
+END_TEST
 
 START_TEST(locked_by_another_program)
 {
@@ -669,6 +729,7 @@ int main(void)
 	tcase_add_test(t, permissions);
 	tcase_add_test(t, no_direct_io);
 	tcase_add_loop_test(t, an_odd_size, 0, 2);
+	tcase_add_test(t, a_lock_that_goes);
 	tcase_add_test(t, locked_by_another_program);
 	tcase_add_test(t, locks_against_others);
 	tcase_add_test(t, geometry_of_a_file);

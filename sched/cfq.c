@@ -148,7 +148,7 @@ static enum kind classify(const struct elv_request *rq)
 {
 	const struct elv_client *c = rq->conn->client;
 
-	if (rq->op == ELV_READ)
+	if (elv_dir(rq->op) == ELV_DIR_READ)
 		return SYNC;
 	if (rq->op == ELV_WRITE && ((rq->flags & ELV_FUA) || c->queued + c->in_flight <= 1))
 		return SYNC;

@@ -109,11 +109,12 @@ static const char *check_index(struct tree_node *n, uint64_t *max_end, uint64_t 
 const char *elv_check(struct elevator *e)
 {
 	const char *wrong = check_queue(e);
-	struct tree *trees[] = { &e->store->reads, &e->store->writes };
+	struct tree *trees[] = { &e->store->reads, &e->store->writes,
+				 &e->store->unordered };
 
 	if (!wrong)
 		wrong = check_clients(e);
-	for (int i = 0; i < 2 && !wrong; i++) {
+	for (int i = 0; i < 3 && !wrong; i++) {
 		uint64_t end = 0, seq = UINT64_MAX;
 
 		wrong = tree_check(trees[i]) ? check_index(trees[i]->root, &end, &seq)

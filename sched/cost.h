@@ -24,6 +24,8 @@ static inline uint64_t elv_cost(enum elv_op op, uint64_t bytes)
 
 	if (op == ELV_TRIM || op == ELV_ZERO)
 		sectors >>= ELV_COST_DISCARD_SHIFT;
+	if (op == ELV_STATUS)
+		sectors = 0;
 	return ELV_COST_FIXED + sectors;
 }
 

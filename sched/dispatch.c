@@ -201,6 +201,10 @@ static void aim_one(struct elv_io *io, const struct elv_request *rq, struct rang
 		io->vec[0].iov_base = rq->data + (r.start - rq->offset);
 		io->vec[0].iov_len = io->length;
 		io->niov = 1;
+	} else if (io->op == ELV_STATUS) {
+		io->vec[0].iov_base = rq->data;
+		io->vec[0].iov_len = sizeof(struct elv_status);
+		io->niov = 1;
 	}
 }
 
@@ -211,6 +215,11 @@ static void aim_run(struct elv_io *io)
 	io->offset = TAILQ_FIRST(&io->parts)->offset;
 	io->length = 0;
 	io->niov = 0;
+	if (io->nparts == 1) {
+		rq = TAILQ_FIRST(&io->parts);
+		aim_one(io, rq, (struct range){ rq->offset, rq->offset + rq->length });
+		return;
+	}
 	TAILQ_FOREACH(rq, &io->parts, part_link) {
 		if (has_data(io->op)) {
 			io->vec[io->niov].iov_base = rq->data;

@@ -558,7 +558,7 @@ void elv_store_init(struct elv_store *s, struct elv_disk *d, uint32_t block)
 
 void elv_store_exit(struct elv_store *s)
 {
-	assert(tree_empty(&s->reads) && tree_empty(&s->writes));
+	assert(tree_empty(&s->reads) && tree_empty(&s->writes) && tree_empty(&s->unordered));
 	assert(!s->discarding && !s->syncing && TAILQ_EMPTY(&s->sync_waiting));
 	assert(TAILQ_EMPTY(&s->conns));
 	(void)s;

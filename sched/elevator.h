@@ -55,7 +55,8 @@ struct elv_store {
 	uint64_t syncs, sync_errors; /* finished and failed ones; readable under the lock */
 	/* ---- private to sched/ ---- */
 	struct elv_disk *disk;
-	struct tree reads, writes; /* the overlap index: READ, and all that modifies */
+	struct tree reads, writes; /* the overlap index: READ, and all that modifies, ... */
+	struct tree unordered;     /* ... and what is in nobody's way */
 	uint64_t seq;
 	bool discarding;            /* the discard slot is taken */
 	struct elv_clients discard_clients;

@@ -2,9 +2,10 @@
  * The overlap index of a store: which requests must wait for which.
  *
  * Two interval trees, ordered by start and augmented with the largest end and the oldest arrival
- * below each node: one for READ and CACHE, one for all that modifies. A read asks only the second,
- * so a thousand clients that read the same hot block do not see each other. All ranges are rounded
- * out to the store's block, because the store may have to read, change and write back a whole one.
+ * below each node: one for READ, one for all that modifies. A read asks only the second, so a
+ * thousand clients that read the same hot block do not see each other. All ranges are rounded out
+ * to the store's block, because the store may have to read, change and write back a whole one.
+ * A third tree keeps what is unordered (elv_is_unordered); nobody searches it.
  *
  *   conflict(older, younger) = both modify
  *                           or one reads, one modifies, and both are of one identity
@@ -72,6 +73,8 @@ static const struct tree_sums sums = { .add = add, .depends = depends, .compute 
 
 static struct tree *tree_of(struct elv_store *s, const struct elv_request *rq)
 {
+	if (elv_is_unordered(rq->op))
+		return &s->unordered;
 	return elv_modifies(rq->op) ? &s->writes : &s->reads;
 }
 
@@ -89,6 +92,7 @@ void elv_index_init(struct elv_store *s)
 {
 	tree_init(&s->reads, &sums);
 	tree_init(&s->writes, &sums);
+	tree_init(&s->unordered, &sums);
 }
 
 void elv_index_add(struct elv_store *s, struct elv_span *span, struct elv_request *rq,
@@ -192,7 +196,7 @@ struct elv_span *elv_index_last_blocker(struct elv_store *s, const struct elv_re
 {
 	struct query q = query_for(s, rq, rq->offset, rq->length);
 
-	if (rq->op == ELV_CACHE)
+	if (elv_is_unordered(rq->op))
 		return NULL;
 	q.same_identity = !elv_modifies(rq->op);
 	if (s->writes.root && search_last(&q, s->writes.root))
@@ -221,7 +225,7 @@ struct elv_span *elv_index_blocker(struct elv_store *s, const struct elv_request
 	struct query q = query_for(s, rq, offset, length);
 
 	q.except = except;
-	if (rq->op == ELV_CACHE) /* a hint, which waits for nobody */
+	if (elv_is_unordered(rq->op))
 		return NULL;
 	q.same_identity = !elv_modifies(rq->op);
 	if (s->writes.root)

@@ -44,6 +44,8 @@ uint64_t elv_max_io(const struct elevator *e, enum elv_op op)
 {
 	uint64_t max = elv_is_discard(op) ? e->params.max_discard_kb : e->params.max_sectors_kb;
 
+	if (op == ELV_STATUS) /* never cut: it may stop early by itself */
+		return UINT64_MAX;
 	return max > e->store->block ? max : e->store->block;
 }
 
@@ -183,7 +185,7 @@ bool elv_merge(struct elevator *e, struct elv_request *rq)
 	struct elv_request *before = NULL, *after = NULL, *last = e->last_merge;
 	bool only_last = e->params.nomerges == 1;
 
-	if (e->params.nomerges >= 2 || rq->sliced || !rq->conn->open ||
+	if (e->params.nomerges >= 2 || rq->op == ELV_STATUS || rq->sliced || !rq->conn->open ||
 	    !tree_linked(&rq->span.node) || rq->length >= elv_max_io(e, rq->op))
 		return false;
 	if (only_last) {

@@ -29,7 +29,11 @@ struct elv_client;
 struct elv_request;
 struct elv_store;
 
-enum elv_op { ELV_READ, ELV_WRITE, ELV_FLUSH, ELV_TRIM, ELV_ZERO, ELV_CACHE, ELV_NUM_OPS };
+enum elv_op {
+	ELV_READ, ELV_WRITE, ELV_FLUSH, ELV_TRIM, ELV_ZERO, ELV_CACHE,
+	ELV_STATUS, /* what is allocated: see struct elv_status */
+	ELV_NUM_OPS
+};
 
 enum elv_flags {
 	ELV_FUA = 1,       /* on WRITE, TRIM, ZERO: stable before the answer. Elsewhere ignored */
@@ -37,12 +41,24 @@ enum elv_flags {
 	ELV_FAST_ZERO = 4, /* on ZERO: fail with -ENOTSUP where it is no faster than writing */
 };
 
-/* The two directions of queue limits, deadlines and statistics: everything but READ is a write. */
+/*
+ * The two directions of queue limits, deadlines and statistics: everything but READ and STATUS is a
+ * write.
+ */
 enum elv_dir { ELV_DIR_READ, ELV_DIR_WRITE, ELV_NUM_DIRS };
 
 static inline enum elv_dir elv_dir(enum elv_op op)
 {
-	return op == ELV_READ ? ELV_DIR_READ : ELV_DIR_WRITE;
+	return op == ELV_READ || op == ELV_STATUS ? ELV_DIR_READ : ELV_DIR_WRITE;
+}
+
+/*
+ * Neither waits for what overlaps it nor has that wait: CACHE is a hint, and STATUS says how things
+ * are at some moment while it runs.
+ */
+static inline bool elv_is_unordered(enum elv_op op)
+{
+	return op == ELV_CACHE || op == ELV_STATUS;
 }
 
 /* Does it change what the store holds? */
@@ -55,6 +71,23 @@ static inline bool elv_is_discard(enum elv_op op)
 {
 	return op == ELV_TRIM || op == ELV_ZERO;
 }
+
+/*
+ * The data of a STATUS request: room for the answer, which the store fills in. It describes the
+ * range from its start on, in extents of unlike neighbours, as far as max goes; it may stop early,
+ * but not before the first. STATUS is never cut or merged.
+ */
+struct elv_extent {
+	uint64_t length; /* bytes, > 0 */
+	uint64_t hole;   /* 0: allocated; 1: not, it reads as zeroes */
+};
+
+struct elv_status {
+	uint32_t max; /* extents that there is room for, > 0 */
+	uint32_t n;   /* extents found */
+	uint64_t reserved;
+	struct elv_extent extent[];
+};
 
 /* A byte range in the overlap index of a store (sched/index.c), rounded out to its blocks. */
 struct elv_span {
@@ -91,7 +124,8 @@ struct elv_request {
 	/* Set by the caller before elv_insert, untouched by sched/. */
 	struct elv_conn *conn;
 	uint64_t offset, length; /* length > 0, except for FLUSH; within the export */
-	char *data;              /* READ and WRITE: length bytes, stable until completion */
+	char *data;              /* READ and WRITE: length bytes, stable until completion;
+				  * STATUS: a struct elv_status */
 	enum elv_op op;
 	unsigned flags; /* enum elv_flags */
 
@@ -164,7 +198,8 @@ struct elv_io {
 	enum elv_op op;          /* FLUSH: make everything that was completed durable */
 	unsigned flags;          /* ELV_FUA only on a WRITE that the store makes durable itself */
 	uint64_t offset, length; /* bytes */
-	struct iovec *iov;       /* READ, WRITE: niov pieces that add up to length */
+	struct iovec *iov;       /* READ, WRITE: niov pieces that add up to length;
+				  * STATUS: one, its base is the struct elv_status */
 	unsigned niov;
 
 	/*

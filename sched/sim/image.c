@@ -121,7 +121,7 @@ void sim_image_execute(struct sim_store *s, struct sim_flight *f, uint64_t n)
 	}
 	if (io->op == ELV_TRIM || io->op == ELV_ZERO)
 		memset(img->data + io->offset, 0, n);
-	else if (io->op != ELV_CACHE)
+	else if (!elv_is_unordered(io->op))
 		transfer(img, io, n);
 	for (unsigned i = 0; i < f->npieces; i++)
 		execute_piece(s, f, &f->pieces[i], io->offset + n);

@@ -51,7 +51,7 @@ static bool conflict(const struct sim_request *older, const struct sim_request *
 {
 	bool om = elv_modifies(older->op), ym = elv_modifies(younger->op);
 
-	if (younger->op == ELV_CACHE) /* a hint waits for nobody */
+	if (elv_is_unordered(older->op) || elv_is_unordered(younger->op))
 		return false;
 	if (om && ym)
 		return true;
@@ -120,6 +120,14 @@ static void check_iov(struct sim_flight *f)
 	unsigned i = 0;
 	uint64_t in = 0; /* into iov[i] */
 
+	if (io->op == ELV_STATUS) { /* whole, alone, with the memory of its request */
+		const struct sim_request *r = f->pieces[0].r;
+
+		if (f->npieces != 1 || f->pieces[0].length != r->length || io->niov != 1 ||
+		    io->iov[0].iov_base != (void *)r->rq.data)
+			sim_wrong(f->disk->sim, "a STATUS io is not its request");
+		return;
+	}
 	if (io->op != ELV_READ && io->op != ELV_WRITE) {
 		if (io->niov)
 			sim_wrong(f->disk->sim, "an io without data has memory");
@@ -180,7 +188,8 @@ static void check_union(struct sim_flight *f)
 		sim_wrong(sim, "an io at %llu is not the union of its pieces", ull(io->offset));
 	if (f->npieces > ELV_MAX_SEGMENTS || io->niov > ELV_MAX_SEGMENTS)
 		sim_wrong(sim, "an io of too many pieces");
-	if (io->length > (elv_is_discard(io->op) ? f->export->largest_discard
+	if (io->op != ELV_STATUS &&
+	    io->length > (elv_is_discard(io->op) ? f->export->largest_discard
 						 : f->export->largest_io))
 		sim_wrong(sim, "an io of %llu bytes", ull(io->length));
 	if ((io->flags & ELV_FUA) && io->op != ELV_WRITE)

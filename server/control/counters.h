@@ -30,6 +30,7 @@
 	C(trims, elv.requests[ELV_TRIM], false, "TRIM requests") \
 	C(zeroes, elv.requests[ELV_ZERO], false, "WRITE_ZEROES requests") \
 	C(caches, elv.requests[ELV_CACHE], false, "CACHE requests") \
+	C(statuses, elv.requests[ELV_STATUS], false, "BLOCK_STATUS requests") \
 	C(bytes_read, elv.bytes[ELV_DIR_READ], false, "data of READ requests") \
 	C(bytes_written, elv.bytes[ELV_DIR_WRITE], false, "data of WRITE requests") \
 	C(ios, elv.ios, false, "operations given to the store, after merging and slicing") \

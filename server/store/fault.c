@@ -121,6 +121,11 @@ static void pass(struct store *s, struct elv_io *io, bool durable)
 	struct fault *f = s->priv;
 	unsigned flags = io->flags;
 
+	if (f->cache && io->op == ELV_STATUS) {
+		io->result = store_status(s, io);
+		io->result = io->result ? io->result : (int64_t)io->length;
+		return;
+	}
 	if (f->cache) {
 		vcache_run(f->cache, io, durable);
 		return;

@@ -278,6 +278,9 @@ void file_run(struct store *s, struct elv_io *io)
 	case ELV_CACHE:
 		prefetch(f, io);
 		break;
+	case ELV_STATUS:
+		r = store_status(s, io);
+		break;
 	case ELV_NUM_OPS:
 		assert(false);
 	}

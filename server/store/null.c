@@ -38,11 +38,12 @@ static int null_make_writable(struct store *s, char *err, size_t errlen)
 
 static void null_run(struct store *s, struct elv_io *io)
 {
-	(void)s;
 	if (io->op == ELV_READ)
 		for (unsigned i = 0; i < io->niov; i++)
 			memset(io->iov[i].iov_base, 0, io->iov[i].iov_len);
 	io->result = io->length;
+	if (io->op == ELV_STATUS)
+		store_status(s, io);
 }
 
 static void null_submit(struct store *s, struct lane *lane, struct elv_io *io)

@@ -281,6 +281,31 @@ int store_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *leng
 	return s->ops->extents ? s->ops->extents(s, offset, max, length, hole) : 0;
 }
 
+int store_status(struct store *s, const struct elv_io *io)
+{
+	struct elv_status *status = io->iov[0].iov_base;
+	uint64_t at = io->offset, end = io->offset + io->length, length;
+	struct elv_extent *last = NULL;
+	bool hole;
+	int r;
+
+	status->n = 0;
+	for (; at < end; at += length) {
+		r = store_extents(s, at, end - at, &length, &hole);
+		if (r)
+			return last ? 0 : r; /* whoever asks again for the rest gets the error */
+		if (last && last->hole == hole) {
+			last->length += length;
+			continue;
+		}
+		if (status->n == status->max)
+			return 0;
+		last = &status->extent[status->n++];
+		*last = (struct elv_extent){ .length = length, .hole = hole };
+	}
+	return 0;
+}
+
 int store_crash(struct store *s, uint64_t seed)
 {
 	return s->ops == &fault_ops ? fault_crash(s, seed) : -ENOTSUP;

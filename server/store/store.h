@@ -209,6 +209,13 @@ void store_get_stats(const struct store *s, struct store_stats *out);
 int store_extents(struct store *s, uint64_t offset, uint64_t max, uint64_t *length, bool *hole);
 
 /*
+ * Carry out a STATUS io by store_extents: for the stores themselves. Fills the struct elv_status
+ * that the io points to with at least one extent; the io's result is up to the caller. Blocking.
+ * 0 or a negative errno.
+ */
+int store_status(struct store *s, const struct elv_io *io);
+
+/*
  * The fault store loses power, and gets it back: with fault_volatile, what was neither flushed nor
  * written with FUA is gone, all of it (seed 0) or about half of the blocks, as seed decides. Ios
  * succeed again after fault_crash_at. Only while no io is in flight. 0, or a negative errno:

@@ -132,7 +132,7 @@ static enum elv_op some_op(struct world *w)
 {
 	static const enum elv_op ops[] = {
 		ELV_READ, ELV_READ, ELV_READ, ELV_READ, ELV_WRITE, ELV_WRITE, ELV_WRITE, ELV_WRITE,
-		ELV_WRITE, ELV_TRIM, ELV_ZERO, ELV_FLUSH, ELV_CACHE
+		ELV_WRITE, ELV_TRIM, ELV_ZERO, ELV_FLUSH, ELV_CACHE, ELV_STATUS
 	};
 
 	return ops[below(w, sizeof(ops) / sizeof(*ops))];
@@ -140,7 +140,7 @@ static enum elv_op some_op(struct world *w)
 
 static uint64_t some_length(struct world *w, enum elv_op op)
 {
-	uint64_t max = elv_is_discard(op) ? w->size : 6 * 1024;
+	uint64_t max = elv_is_discard(op) || elv_is_unordered(op) ? w->size : 6 * 1024;
 
 	if (max > w->size)
 		max = w->size;

@@ -154,6 +154,7 @@ static void work(struct loss_disk *d, struct elv_io *io)
 		soil(m, io->offset, io->length);
 		break;
 	case ELV_CACHE:
+	case ELV_STATUS:
 	case ELV_NUM_OPS:
 		break;
 	}

@@ -28,7 +28,8 @@ static bool must_wait(const struct elv_request *younger, const struct elv_reques
 {
 	bool modify = elv_modifies(younger->op), modified = elv_modifies(older->op);
 
-	if (younger->op == ELV_CACHE || older->seq >= younger->seq || !overlap(younger, older))
+	if (elv_is_unordered(younger->op) || elv_is_unordered(older->op) ||
+	    older->seq >= younger->seq || !overlap(younger, older))
 		return false;
 	if (modify && modified)
 		return true;
@@ -67,10 +68,12 @@ static void check_one(struct elv_request *r)
 
 static void fill(struct elv_request *r)
 {
-	static const enum elv_op ops[] = { ELV_READ, ELV_WRITE, ELV_TRIM, ELV_ZERO, ELV_CACHE };
+	static const enum elv_op ops[] = {
+		ELV_READ, ELV_WRITE, ELV_TRIM, ELV_ZERO, ELV_CACHE, ELV_STATUS
+	};
 
 	memset(r, 0, sizeof(*r));
-	r->op = ops[sim_below(&dice, 5)];
+	r->op = ops[sim_below(&dice, 6)];
 	r->conn = &conn[sim_below(&dice, CLIENTS)];
 	r->head = r;
 	r->offset = sim_below(&dice, 64 * BLOCK);

@@ -318,6 +318,33 @@ static void check_extents(struct store *s, uint64_t at, uint64_t want, bool want
 	ck_assert_int_eq(hole, want_hole);
 }
 
+/* A megabyte of data, one of nothing, two of data. */
+static void check_status(struct lane *lane, struct store *s)
+{
+	struct elv_status *status = calloc(1, sizeof(*status) + 3 * sizeof(struct elv_extent));
+
+	for (status->max = 1; status->max <= 3; status->max++) {
+		ck_assert_int_eq(do_io(lane, s, ELV_STATUS, 0, 512, status, 4 * MIB - 1024),
+				 4 * MIB - 1024);
+		ck_assert_uint_eq(status->n, status->max);
+		ck_assert_uint_eq(status->extent[0].length, MIB - 512);
+		ck_assert_uint_eq(status->extent[0].hole, 0);
+		if (status->n > 1) {
+			ck_assert_uint_eq(status->extent[1].length, MIB);
+			ck_assert_uint_eq(status->extent[1].hole, 1);
+		}
+		if (status->n > 2) {
+			ck_assert_uint_eq(status->extent[2].length, 2 * MIB - 512);
+			ck_assert_uint_eq(status->extent[2].hole, 0);
+		}
+	}
+	ck_assert_int_eq(do_io(lane, s, ELV_STATUS, 0, MIB + 5, status, 10), 10);
+	ck_assert_uint_eq(status->n, 1);
+	ck_assert_uint_eq(status->extent[0].length, 10);
+	ck_assert_uint_eq(status->extent[0].hole, 1);
+	free(status);
+}
+
 START_TEST(holes)
 {
 	const char *path = make_file("file", 4 * MIB, 5);
@@ -332,6 +359,7 @@ START_TEST(holes)
 	check_extents(s, 0, MIB, false);
 	check_extents(s, MIB, MIB, true);
 	check_extents(s, MIB + 512, MIB - 512, true);
+	check_status(lane, s);
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_NO_HOLE, 0, NULL, MIB), MIB);
 	ck_assert_int_ge(blocks_of(path), 3 * MIB / 512);
 	ck_assert_int_eq(do_io(lane, s, ELV_ZERO, ELV_FAST_ZERO, 3 * MIB, NULL, MIB), MIB);

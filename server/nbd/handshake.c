@@ -281,6 +281,7 @@ void nbd_handshake_free(struct nbd_handshake *h)
 	if (!h)
 		return;
 	free_payload(h);
+	nbd_context_forget(h);
 	if (h->found_held)
 		nbd_option_put_export(h, &h->found, NBD_FIND_ATTACH);
 	h->found_held = false;

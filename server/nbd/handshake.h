@@ -51,7 +51,8 @@
  * not shown, a description is cut or not shown.
  */
 struct nbd_export_info {
-	struct nbd_export_limits limits;	/* what requests will be checked against */
+	/* What requests will be checked against. mode and contexts are the handshake's to fill in. */
+	struct nbd_export_limits limits;
 	uint32_t preferred_block;	/* power of two, >= 512 and >= min_block; 0: 4096 */
 	const char *name;		/* the canonical name, also if it was found as "" */
 	size_t name_len;
@@ -112,9 +113,11 @@ struct nbd_handshake {
 	const struct nbd_exports_ops *exports;
 	void *ctx;
 	const struct nbd_option *row;		/* the option being received; NULL: unknown one */
+	char *context_export;			/* whose contexts were selected; NULL: none are */
 	const char *reason;			/* of CLOSE */
 	uint8_t *payload;			/* its payload so far, if it comes in parts */
 	uint64_t cursor;			/* of LIST */
+	size_t context_export_len;
 	uint32_t payload_cap;
 	uint32_t option;			/* its number */
 	uint32_t length;			/* of its payload, as announced */
@@ -123,6 +126,8 @@ struct nbd_handshake {
 	uint32_t options_left;
 	uint32_t refusal;			/* NBD_REP_ERR_* to answer after a skip; 0: none */
 	uint8_t state;
+	uint8_t mode;				/* enum nbd_mode, as agreed on so far */
+	uint8_t contexts;			/* bits of enum nbd_context, of context_export */
 	uint8_t client_flags;
 	uint8_t head_len;
 	bool listed;				/* the first LIST has been answered */

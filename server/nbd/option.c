@@ -13,9 +13,7 @@
 
 #include "server/nbd/text.h"
 
-/* Append a reply's header; returns where its len bytes of data go, or NULL. */
-static uint8_t *put_reply(struct nbd_handshake *h, struct nbd_out *out, uint32_t type,
-			  uint32_t len)
+uint8_t *nbd_option_put(struct nbd_handshake *h, struct nbd_out *out, uint32_t type, uint32_t len)
 {
 	uint8_t *p = nbd_out_reserve(out, NBD_OPTION_REPLY_SIZE + len);
 
@@ -28,18 +26,13 @@ static uint8_t *put_reply(struct nbd_handshake *h, struct nbd_out *out, uint32_t
 	return p + NBD_OPTION_REPLY_SIZE;
 }
 
-static enum step reply_ack(struct nbd_handshake *h, struct nbd_out *out)
+enum step nbd_option_ack(struct nbd_handshake *h, struct nbd_out *out)
 {
-	return put_reply(h, out, NBD_REP_ACK, 0) ? STEP_NEXT : out_of_memory(h);
+	return nbd_option_put(h, out, NBD_REP_ACK, 0) ? STEP_NEXT : out_of_memory(h);
 }
 
-/*
- * An error reply with a text for a human. Whatever went into the text, what leaves is legal UTF-8
- * of bounded length without control characters (a client may print it to a terminal).
- */
-__attribute__((format(printf, 4, 5)))
-static enum step reply_error(struct nbd_handshake *h, struct nbd_out *out, uint32_t error,
-			     const char *fmt, ...)
+enum step nbd_option_error(struct nbd_handshake *h, struct nbd_out *out, uint32_t error,
+			   const char *fmt, ...)
 {
 	char text[NBD_HANDSHAKE_TEXT_MAX + 2];	/* one byte more shows where a character is cut */
 	size_t len;
@@ -52,16 +45,15 @@ static enum step reply_error(struct nbd_handshake *h, struct nbd_out *out, uint3
 	va_end(ap);
 	len = n < 0 ? 0 : nbd_text_cut(text, strlen(text), NBD_HANDSHAKE_TEXT_MAX);
 	nbd_text_clean(text, len);
-	p = put_reply(h, out, error, (uint32_t)len);
+	p = nbd_option_put(h, out, error, (uint32_t)len);
 	if (!p)
 		return out_of_memory(h);
 	memcpy(p, text, len);
 	return STEP_NEXT;
 }
 
-/* Answer a callback's failure. text is its own explanation, possibly empty. */
-static enum step reply_errno(struct nbd_handshake *h, struct nbd_out *out, int err,
-			     const char *text)
+enum step nbd_option_errno(struct nbd_handshake *h, struct nbd_out *out, int err,
+			   const char *text)
 {
 	static const struct {
 		int err;
@@ -77,10 +69,10 @@ static enum step reply_errno(struct nbd_handshake *h, struct nbd_out *out, int e
 
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		if (errors[i].err == err)
-			return reply_error(h, out, errors[i].error, "%s",
+			return nbd_option_error(h, out, errors[i].error, "%s",
 					   text[0] ? text : errors[i].text);
 	}
-	return reply_error(h, out, NBD_REP_ERR_PLATFORM, "%s",
+	return nbd_option_error(h, out, NBD_REP_ERR_PLATFORM, "%s",
 			   text[0] ? text : "the export cannot be used now");
 }
 
@@ -92,10 +84,22 @@ void nbd_option_put_export(struct nbd_handshake *h, struct nbd_export_info *info
 	*info = (struct nbd_export_info){ 0 };
 }
 
-/* find, with the err buffer always terminated and *info zeroed on failure. */
-static int find_export(struct nbd_handshake *h, const uint8_t *name, uint32_t len,
-		       enum nbd_find_purpose purpose, struct nbd_export_info *info, char *err,
-		       size_t errlen)
+/* What was agreed on before makes requests possible that others may not send. */
+static void apply_agreement(const struct nbd_handshake *h, struct nbd_export_info *info)
+{
+	struct nbd_export_limits *limits = &info->limits;
+
+	limits->mode = h->mode;
+	limits->contexts = nbd_context_selected(h, info->name, info->name_len);
+	if (h->mode != NBD_MODE_SIMPLE)
+		limits->flags |= NBD_FLAG_SEND_DF;
+	if (h->mode == NBD_MODE_EXTENDED && limits->contexts)
+		limits->flags |= NBD_FLAG_BLOCK_STAT_PAYLOAD;
+}
+
+int nbd_option_find_export(struct nbd_handshake *h, const uint8_t *name, uint32_t len,
+			   enum nbd_find_purpose purpose, struct nbd_export_info *info, char *err,
+			   size_t errlen)
 {
 	int ret;
 
@@ -107,6 +111,8 @@ static int find_export(struct nbd_handshake *h, const uint8_t *name, uint32_t le
 	assert(ret <= 0);
 	if (ret)
 		*info = (struct nbd_export_info){ 0 };
+	else
+		apply_agreement(h, info);
 	return ret;
 }
 
@@ -117,9 +123,11 @@ static enum step handle_export_name(struct nbd_handshake *h, const uint8_t *data
 	char err[NBD_HANDSHAKE_TEXT_MAX];
 	uint8_t *p;
 
+	if (h->mode == NBD_MODE_EXTENDED)
+		return close_because(h, "EXPORT_NAME, which extended headers forbid");
 	if (!nbd_text_valid((const char *)data, len))
 		return close_because(h, "EXPORT_NAME with a name that is no UTF-8");
-	if (find_export(h, data, len, NBD_FIND_ATTACH, &h->found, err, sizeof(err)))
+	if (nbd_option_find_export(h, data, len, NBD_FIND_ATTACH, &h->found, err, sizeof(err)))
 		return close_because(h, "EXPORT_NAME with an unknown or refused export");
 	p = nbd_out_reserve(out, NBD_EXPORT_REPLY_SIZE + zeroes);
 	if (!p) {
@@ -137,7 +145,7 @@ static enum step handle_abort(struct nbd_handshake *h, const uint8_t *data, uint
 {
 	(void)data;
 	(void)len;
-	reply_ack(h, out);	/* without memory for it: closing is what matters */
+	nbd_option_ack(h, out);	/* without memory for it: closing is what matters */
 	h->reason = "client aborted the negotiation";
 	return STEP_ABORT;
 }
@@ -160,7 +168,7 @@ static enum step list_one(struct nbd_handshake *h, const struct nbd_export_info 
 
 	if (!nbd_text_valid(info->name, info->name_len))
 		return STEP_NEXT;
-	p = put_reply(h, out, NBD_REP_SERVER, (uint32_t)(4 + info->name_len + text));
+	p = nbd_option_put(h, out, NBD_REP_SERVER, (uint32_t)(4 + info->name_len + text));
 	if (!p)
 		return out_of_memory(h);
 	nbd_put_be32(p, (uint32_t)info->name_len);
@@ -189,7 +197,7 @@ static enum step handle_list(struct nbd_handshake *h, const uint8_t *data, uint3
 		err[sizeof(err) - 1] = '\0';
 		if (ret <= 0) {
 			h->listed = true;
-			return ret ? reply_errno(h, out, ret, err) : reply_ack(h, out);
+			return ret ? nbd_option_errno(h, out, ret, err) : nbd_option_ack(h, out);
 		}
 		/* Some clients ask about each export they are shown, all in one handshake. */
 		if (!h->listed && h->options_left < UINT32_MAX - NBD_HANDSHAKE_OPTIONS_PER_EXPORT)
@@ -221,14 +229,14 @@ static bool parse_info(struct nbd_handshake *h, const uint8_t *data, uint32_t le
 	uint16_t item;
 
 	if (len < 6) {
-		*step = reply_error(h, out, NBD_REP_ERR_INVALID,
+		*step = nbd_option_error(h, out, NBD_REP_ERR_INVALID,
 				    "%s has %u bytes of data, at least 6 are needed", opt, len);
 		return false;
 	}
 	rq->name = data + 4;
 	rq->name_len = nbd_get_be32(data);
 	if (rq->name_len > len - 6) {
-		*step = reply_error(h, out, NBD_REP_ERR_INVALID,
+		*step = nbd_option_error(h, out, NBD_REP_ERR_INVALID,
 				    "%s has a name of %u bytes in %u bytes of data", opt,
 				    rq->name_len, len);
 		return false;
@@ -237,13 +245,13 @@ static bool parse_info(struct nbd_handshake *h, const uint8_t *data, uint32_t le
 	len -= 6 + rq->name_len;
 	count = nbd_get_be16(data);
 	if (len != 2 * count) {
-		*step = reply_error(h, out, NBD_REP_ERR_INVALID,
+		*step = nbd_option_error(h, out, NBD_REP_ERR_INVALID,
 				    "%s asks for %u information items in %u bytes, expected %u",
 				    opt, count, len, 2 * count);
 		return false;
 	}
 	if (!nbd_text_valid((const char *)rq->name, rq->name_len)) {
-		*step = reply_error(h, out, NBD_REP_ERR_INVALID,
+		*step = nbd_option_error(h, out, NBD_REP_ERR_INVALID,
 				    "%s has an export name that is not UTF-8 without NUL, of at "
 				    "most %u bytes", opt, NBD_STRING_MAX);
 		return false;
@@ -261,7 +269,7 @@ static bool parse_info(struct nbd_handshake *h, const uint8_t *data, uint32_t le
 static bool put_info_text(struct nbd_handshake *h, struct nbd_out *out, uint16_t item,
 			  const char *text, size_t len)
 {
-	uint8_t *p = put_reply(h, out, NBD_REP_INFO, (uint32_t)(2 + len));
+	uint8_t *p = nbd_option_put(h, out, NBD_REP_INFO, (uint32_t)(2 + len));
 
 	if (!p)
 		return false;
@@ -277,7 +285,7 @@ static bool put_info_block_size(struct nbd_handshake *h, struct nbd_out *out,
 	uint32_t min = info->limits.min_block ? info->limits.min_block : 1;
 	uint32_t preferred = info->preferred_block ? info->preferred_block : 4096;
 	uint32_t max = info->limits.max_payload ? info->limits.max_payload : NBD_MAX_PAYLOAD;
-	uint8_t *p = put_reply(h, out, NBD_REP_INFO, 14);
+	uint8_t *p = nbd_option_put(h, out, NBD_REP_INFO, 14);
 
 	if (!p)
 		return false;
@@ -296,7 +304,7 @@ static bool put_info_block_size(struct nbd_handshake *h, struct nbd_out *out,
 static bool put_info(struct nbd_handshake *h, struct nbd_out *out, uint32_t wanted,
 		     const struct nbd_export_info *info)
 {
-	uint8_t *p = put_reply(h, out, NBD_REP_INFO, 12);
+	uint8_t *p = nbd_option_put(h, out, NBD_REP_INFO, 12);
 	size_t text = description_size(info);
 
 	if (!p)
@@ -312,7 +320,7 @@ static bool put_info(struct nbd_handshake *h, struct nbd_out *out, uint32_t want
 		return false;
 	if ((wanted & 1U << NBD_INFO_BLOCK_SIZE) && !put_info_block_size(h, out, info))
 		return false;
-	return put_reply(h, out, NBD_REP_ACK, 0) != NULL;
+	return nbd_option_put(h, out, NBD_REP_ACK, 0) != NULL;
 }
 
 /* INFO and GO: the same but for what comes after. */
@@ -329,9 +337,9 @@ static enum step handle_info(struct nbd_handshake *h, const uint8_t *data, uint3
 
 	if (!parse_info(h, data, len, &rq, out, &step))
 		return step;
-	ret = find_export(h, rq.name, rq.name_len, purpose, &info, err, sizeof(err));
+	ret = nbd_option_find_export(h, rq.name, rq.name_len, purpose, &info, err, sizeof(err));
 	if (ret)
-		return reply_errno(h, out, ret, err);
+		return nbd_option_errno(h, out, ret, err);
 	step = put_info(h, out, rq.wanted, &info) ? STEP_NEXT : out_of_memory(h);
 	if (go && step == STEP_NEXT) {
 		h->found = info;
@@ -341,11 +349,30 @@ static enum step handle_info(struct nbd_handshake *h, const uint8_t *data, uint3
 	return step;
 }
 
+/* STRUCTURED_REPLY and EXTENDED_HEADERS: each once, and the second takes the first's place. */
+static enum step handle_mode(struct nbd_handshake *h, const uint8_t *data, uint32_t len,
+			     struct nbd_out *out)
+{
+	uint8_t mode = h->option == NBD_OPT_EXTENDED_HEADERS ? NBD_MODE_EXTENDED
+							     : NBD_MODE_STRUCTURED;
+
+	(void)data;
+	(void)len;
+	if (mode < h->mode)
+		return nbd_option_error(h, out, NBD_REP_ERR_EXT_HEADER_REQD,
+					"extended headers are agreed on already");
+	if (mode == h->mode)
+		return nbd_option_error(h, out, NBD_REP_ERR_INVALID, "%s is agreed on already",
+					h->row->name);
+	h->mode = mode;
+	return nbd_option_ack(h, out);
+}
+
 enum step nbd_option_refuse(struct nbd_handshake *h, struct nbd_out *out)
 {
 	if (h->refusal == NBD_REP_ERR_UNSUP)
-		return reply_error(h, out, h->refusal, "option %u is not supported", h->option);
-	return reply_error(h, out, h->refusal, "%s has %u bytes of data, at most %u are allowed",
+		return nbd_option_error(h, out, h->refusal, "option %u is not supported", h->option);
+	return nbd_option_error(h, out, h->refusal, "%s has %u bytes of data, at most %u are allowed",
 			   h->row->name, h->length, h->row->max_payload);
 }
 
@@ -383,6 +410,32 @@ static const struct nbd_option options[] = {
 		.max_payload = NBD_HANDSHAKE_PAYLOAD_MAX,
 		.excess = EXCESS_TOO_BIG,
 		.handle = handle_info,
+	},
+	{
+		.number = NBD_OPT_STRUCTURED_REPLY,
+		.name = "STRUCTURED_REPLY",
+		.excess = EXCESS_INVALID,
+		.handle = handle_mode,
+	},
+	{
+		.number = NBD_OPT_LIST_META_CONTEXT,
+		.name = "LIST_META_CONTEXT",
+		.max_payload = NBD_HANDSHAKE_PAYLOAD_MAX,
+		.excess = EXCESS_TOO_BIG,
+		.handle = nbd_handle_context,
+	},
+	{
+		.number = NBD_OPT_SET_META_CONTEXT,
+		.name = "SET_META_CONTEXT",
+		.max_payload = NBD_HANDSHAKE_PAYLOAD_MAX,
+		.excess = EXCESS_TOO_BIG,
+		.handle = nbd_handle_context,
+	},
+	{
+		.number = NBD_OPT_EXTENDED_HEADERS,
+		.name = "EXTENDED_HEADERS",
+		.excess = EXCESS_INVALID,
+		.handle = handle_mode,
 	},
 };
 

@@ -1,5 +1,6 @@
 /*
- * Private to handshake.c, the machine that takes options apart, and option.c, which answers them.
+ * Private to handshake.c, the machine that takes options apart, and option.c and context.c, which
+ * answer them.
  */
 #ifndef SERVER_NBD_OPTION_H
 #define SERVER_NBD_OPTION_H
@@ -47,6 +48,44 @@ enum step nbd_option_refuse(struct nbd_handshake *h, struct nbd_out *out);
 /* Give the reference in *info back and clear it. */
 void nbd_option_put_export(struct nbd_handshake *h, struct nbd_export_info *info,
 			   enum nbd_find_purpose purpose);
+
+/* ---- option.c: what handlers answer with ---- */
+
+/* Append a reply's header; returns where its len bytes of data go, or NULL. */
+uint8_t *nbd_option_put(struct nbd_handshake *h, struct nbd_out *out, uint32_t type, uint32_t len);
+
+enum step nbd_option_ack(struct nbd_handshake *h, struct nbd_out *out);
+
+/*
+ * An error reply with a text for a human. Whatever went into the text, what leaves is legal UTF-8
+ * of bounded length without control characters (a client may print it to a terminal).
+ */
+enum step nbd_option_error(struct nbd_handshake *h, struct nbd_out *out, uint32_t error,
+			   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* Answer a failure of the callbacks. text is its own explanation, possibly empty. */
+enum step nbd_option_errno(struct nbd_handshake *h, struct nbd_out *out, int err,
+			   const char *text);
+
+/*
+ * find, with the err buffer always terminated and *info zeroed on failure. What was agreed on in
+ * this handshake goes into info->limits.
+ */
+int nbd_option_find_export(struct nbd_handshake *h, const uint8_t *name, uint32_t len,
+			   enum nbd_find_purpose purpose, struct nbd_export_info *info, char *err,
+			   size_t errlen);
+
+/* ---- context.c: metadata contexts ---- */
+
+/* LIST_META_CONTEXT and SET_META_CONTEXT. */
+enum step nbd_handle_context(struct nbd_handshake *h, const uint8_t *data, uint32_t len,
+			     struct nbd_out *out);
+
+/* No contexts are selected any more. */
+void nbd_context_forget(struct nbd_handshake *h);
+
+/* Bits of enum nbd_context that are selected for the export of this canonical name. */
+uint8_t nbd_context_selected(const struct nbd_handshake *h, const char *name, size_t len);
 
 static inline enum step close_because(struct nbd_handshake *h, const char *reason)
 {

@@ -16,7 +16,10 @@
 #define NBD_OPTION_MAGIC	0x49484156454f5054ULL	/* "IHAVEOPT", greeting and each option */
 #define NBD_OPTION_REPLY_MAGIC	0x0003e889045565a9ULL
 #define NBD_REQUEST_MAGIC	0x25609513U
+#define NBD_EXTENDED_REQUEST_MAGIC	0x21e41c71U	/* after EXTENDED_HEADERS */
 #define NBD_SIMPLE_REPLY_MAGIC	0x67446698U
+#define NBD_STRUCTURED_REPLY_MAGIC	0x668e33efU	/* a chunk, after STRUCTURED_REPLY */
+#define NBD_EXTENDED_REPLY_MAGIC	0x6e8a278cU	/* a chunk, after EXTENDED_HEADERS */
 
 /* Sizes of fixed parts, in bytes. */
 #define NBD_GREETING_SIZE	18	/* NBDMAGIC, IHAVEOPT, handshake flags */
@@ -26,7 +29,10 @@
 #define NBD_EXPORT_REPLY_SIZE	10	/* answer to EXPORT_NAME: size 8, flags 2 ... */
 #define NBD_EXPORT_REPLY_ZEROES	124	/* ... and these zeroes, unless NO_ZEROES was agreed on */
 #define NBD_REQUEST_SIZE	28	/* magic 4, flags 2, type 2, cookie 8, offset 8, length 4 */
+#define NBD_EXTENDED_REQUEST_SIZE 32	/* the same, but length 8 */
 #define NBD_SIMPLE_REPLY_SIZE	16	/* magic 4, error 4, cookie 8 */
+#define NBD_CHUNK_SIZE		20	/* magic 4, flags 2, type 2, cookie 8, length 4 */
+#define NBD_EXTENDED_CHUNK_SIZE	32	/* magic 4, flags 2, type 2, cookie 8, offset 8, length 8 */
 
 /* Limits of the specification. */
 #define NBD_STRING_MAX		4096	/* bytes of a name, a description or an error text */
@@ -50,6 +56,7 @@
 #define NBD_FLAG_CAN_MULTI_CONN		(1U << 8)
 #define NBD_FLAG_SEND_CACHE		(1U << 10)
 #define NBD_FLAG_SEND_FAST_ZERO		(1U << 11)
+#define NBD_FLAG_BLOCK_STAT_PAYLOAD	(1U << 12)	/* only with extended headers */
 
 /* Options. */
 #define NBD_OPT_EXPORT_NAME		1U
@@ -105,6 +112,20 @@
 #define NBD_CMD_FLAG_REQ_ONE		(1U << 3)
 #define NBD_CMD_FLAG_FAST_ZERO		(1U << 4)
 #define NBD_CMD_FLAG_PAYLOAD_LEN	(1U << 5)
+
+/* Chunks of structured and extended replies: flags (16 bits) and types; bit 15 marks an error. */
+#define NBD_REPLY_FLAG_DONE		(1U << 0)
+#define NBD_REPLY_TYPE_NONE		0U
+#define NBD_REPLY_TYPE_OFFSET_DATA	1U
+#define NBD_REPLY_TYPE_OFFSET_HOLE	2U
+#define NBD_REPLY_TYPE_BLOCK_STATUS	5U
+#define NBD_REPLY_TYPE_BLOCK_STATUS_EXT	6U
+#define NBD_REPLY_TYPE_ERROR		0x8001U
+#define NBD_REPLY_TYPE_ERROR_OFFSET	0x8002U
+
+/* Flags of an extent in the metadata context base:allocation. */
+#define NBD_STATE_HOLE			(1U << 0)
+#define NBD_STATE_ZERO			(1U << 1)
 
 /* Error numbers of replies. They equal Linux's, but only these may appear. */
 #define NBD_SUCCESS			0U

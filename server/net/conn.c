@@ -35,8 +35,11 @@ struct request *request_new(struct conn *c)
 	r->elv.conn = &c->elv;
 	r->elv.data = NULL;
 	r->conn = c;
-	r->length = r->reserved = 0;
+	r->length = r->payload = r->reserved = 0;
 	r->answer = NBD_SUCCESS;
+	r->reason = NULL;
+	r->split = NULL;
+	r->spans = NULL;
 	r->invalid = r->unanswered = false;
 	c->outstanding++;
 	return r;
@@ -47,6 +50,7 @@ void request_free(struct request *r)
 	struct loop *loop = r->conn->loop;
 
 	pool_put(&loop->pool, r->elv.data, r->length);
+	free(r->spans);
 	assert(r->conn->outstanding);
 	r->conn->outstanding--;
 	if (loop->nfree >= LOOP_FREE_REQUESTS) {
@@ -351,6 +355,9 @@ void conn_kill(struct conn *c, const char *why)
 	c->waiting = false;
 	free(c->rest);
 	c->rest = NULL;
+	if (c->split)
+		split_drop(c->split);
+	c->split = NULL;
 	reply_drop_all(c);
 	if (c->in_ready)
 		TAILQ_REMOVE(&loop->ready, c, ready_link);

@@ -12,6 +12,7 @@
 #define SERVER_NET_CONN_H
 
 #include "server/nbd/handshake.h"
+#include "server/nbd/reply.h"
 #include "server/nbd/request.h"
 #include "server/net/loop.h"
 
@@ -27,6 +28,16 @@ enum {
 	CONN_LARGE = 32 << 10,      /* from here on payloads are worth reading to their place */
 	CONN_SMALL_READ = 4 << 10,  /* bytes read behind such a payload, or in a crowd */
 	CONN_BATCH = 128,           /* requests decoded before the budget is asked */
+	CONN_PIECE = 1 << 20,       /* a longer READ is read and answered in pieces, if it may be */
+};
+
+/*
+ * A READ in pieces, where replies come in chunks: each is a request of its own, with its own
+ * budget, and answered as soon as it is there. Held by the pieces that are not answered, and by
+ * the connection while there are more to come; the last one's reply is the last chunk.
+ */
+struct split {
+	unsigned holders;
 };
 
 /* What a connection has only during the handshake. */
@@ -69,8 +80,10 @@ struct conn {
 	bool in_ready, in_replying, in_granted; /* the last: inbox_lock */
 	bool watches_write;
 
-	uint8_t head[NBD_REQUEST_SIZE]; /* an incomplete header */
+	uint8_t head[NBD_EXTENDED_REQUEST_SIZE]; /* an incomplete header */
 	uint8_t head_len;
+	struct split *split;        /* of the next request: some pieces of it have been made, ... */
+	uint64_t split_at;          /* ... that many bytes */
 	uint8_t *rest;              /* received and not decoded, while parsing must stop */
 	size_t rest_len, rest_pos;
 	struct request *payload;    /* its payload is being received */
@@ -95,13 +108,26 @@ struct conn {
 	TAILQ_ENTRY(conn) closing_link;   /* of the loop_disk */
 };
 
+/* What goes to the client: reply.c. */
+enum reply_kind { REPLY_SIMPLE, REPLY_NONE, REPLY_DATA, REPLY_STATUS, REPLY_ERROR };
+
 struct request {
 	struct elv_request elv;     /* first: a finished elv_request is cast to this */
 	struct conn *conn;
 	uint64_t cookie;
-	uint32_t length;            /* bytes of data, READ and WRITE */
+	uint64_t offset;            /* as received */
+	uint32_t length;            /* bytes at elv.data: READ, WRITE and BLOCK_STATUS */
+	uint32_t payload;           /* bytes that follow the header */
 	uint32_t reserved;          /* bytes of budget */
 	uint32_t answer;            /* NBD_E*, once finished */
+	const char *reason;         /* of that, if it is an error: a constant sentence, or NULL */
+	struct split *split;        /* it is a piece; NULL: it is whole */
+	struct nbd_span *spans;     /* of a reply with holes in it; NULL: one chunk */
+	uint64_t wire;              /* bytes of the reply */
+	uint32_t body;              /* of these: bytes at elv.data, without spans */
+	unsigned nspans;
+	uint8_t kind;               /* enum reply_kind */
+	bool done;                  /* its chunk, or the last one, is the last of the reply */
 	uint16_t command, flags;    /* NBD_CMD_* */
 	bool has_slot;              /* nr_requests: until it is executed */
 	bool invalid;               /* refused: it never sees an elevator */
@@ -191,6 +217,9 @@ bool conn_last_words(struct conn *c);
 
 /* Decode what is in `rest`. */
 void conn_parse_rest(struct conn *c);
+
+/* One holder less. Returns whether it was the last; then s is freed. */
+bool split_drop(struct split *s);
 
 /* Forget a request whose payload is incomplete. */
 void conn_drop_payload(struct conn *c);

@@ -424,12 +424,12 @@ int loop_init(struct loop *loop, struct service *service, unsigned index, char *
 	pool_init(&loop->pool);
 	loop->scratch = malloc(LOOP_SCRATCH);
 	loop->iov = calloc(LOOP_IOV, sizeof(*loop->iov));
-	loop->headers = calloc(LOOP_IOV, sizeof(*loop->headers));
+	loop->heads = malloc(LOOP_HEADS);
 	loop->outbox = calloc(service->nloops, sizeof(*loop->outbox));
 	for (unsigned i = 0; loop->outbox && i < service->nloops; i++)
 		TAILQ_INIT(&loop->outbox[i]);
 	res = -ENOMEM;
-	if (loop->scratch && loop->iov && loop->headers && loop->outbox)
+	if (loop->scratch && loop->iov && loop->heads && loop->outbox)
 		res = init_events(loop);
 	if (res)
 		snprintf(err, errlen, "cannot set up a thread: %s", strerror(-res));
@@ -463,7 +463,7 @@ void loop_exit(struct loop *loop)
 	free(loop->disks);
 	free(loop->scratch);
 	free(loop->iov);
-	free(loop->headers);
+	free(loop->heads);
 	free(loop->outbox);
 	pthread_mutex_destroy(&loop->inbox_lock);
 }

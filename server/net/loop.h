@@ -37,6 +37,7 @@ TAILQ_HEAD(conn_list, conn);
 enum {
 	LOOP_SCRATCH = 256 << 10, /* bytes read from a socket at once */
 	LOOP_IOV = 1024,          /* pieces of one sendmsg: IOV_MAX */
+	LOOP_HEADS = 32 << 10,    /* bytes of replies' heads in one sendmsg */
 	LOOP_FREE_REQUESTS = 4096,
 };
 
@@ -116,7 +117,7 @@ struct loop {
 	struct pool pool;
 	uint8_t *scratch;             /* LOOP_SCRATCH bytes */
 	struct iovec *iov;            /* LOOP_IOV */
-	uint8_t (*headers)[16];       /* of replies: LOOP_IOV */
+	uint8_t *heads;               /* of replies: LOOP_HEADS bytes */
 
 	/* ---- the inbox: any thread, under its lock ---- */
 	pthread_mutex_t inbox_lock;

@@ -5,7 +5,8 @@
  *
  * The data of a large write is read straight to its place, together with what follows it, as soon
  * as its header has been seen. An incomplete header waits in the connection; what cannot be decoded
- * for want of budget is moved out of the scratch buffer, into `rest`.
+ * for want of budget is moved out of the scratch buffer, into `rest`. A long READ becomes several
+ * requests, if its reply may come in chunks; of one that got only some of them the header is kept.
  */
 #include <assert.h>
 #include <errno.h>
@@ -31,6 +32,8 @@ static enum elv_op op_of(uint16_t command)
 		return ELV_TRIM;
 	case NBD_CMD_WRITE_ZEROES:
 		return ELV_ZERO;
+	case NBD_CMD_BLOCK_STATUS:
+		return ELV_STATUS;
 	default:
 		assert(command == NBD_CMD_CACHE);
 		return ELV_CACHE;
@@ -44,17 +47,41 @@ static unsigned flags_of(uint16_t flags)
 	       (flags & NBD_CMD_FLAG_FAST_ZERO ? ELV_FAST_ZERO : 0);
 }
 
-static bool has_data(const struct nbd_request *rq)
+/* Bytes of memory for the answer to a BLOCK_STATUS; its payload is there before. */
+enum { STATUS_ROOM = 16 << 10, STATUS_ROOM_ONE = POOL_ALIGN };
+
+/* Bytes of memory that a request of this length needs, or part of one. */
+static uint32_t memory_for(const struct nbd_request *rq, uint64_t length)
 {
-	return rq->command == NBD_CMD_READ || rq->command == NBD_CMD_WRITE;
+	switch (rq->command) {
+	case NBD_CMD_READ:
+	case NBD_CMD_WRITE:
+		return (uint32_t)length;
+	case NBD_CMD_BLOCK_STATUS:
+		return rq->flags & NBD_CMD_FLAG_REQ_ONE ? STATUS_ROOM_ONE : STATUS_ROOM;
+	default:
+		return 0;
+	}
 }
 
-/* A decoded request that has no budget yet. */
+_Static_assert(STATUS_ROOM_ONE >= NBD_STATUS_PAYLOAD_MAX, "a payload has no room");
+
+/* A decoded request that has no budget yet, or a piece of one. */
 struct item {
 	struct nbd_request rq;
 	enum nbd_verdict verdict;
-	size_t at; /* of its header, in the bytes that are decoded */
+	size_t at;      /* of its header, in the bytes that are decoded */
+	uint64_t from;  /* of a piece: its place in the request */
+	uint64_t length;
 };
+
+bool split_drop(struct split *s)
+{
+	if (--s->holders)
+		return false;
+	free(s);
+	return true;
+}
 
 /* ---- requests that are whole ---- */
 
@@ -64,13 +91,75 @@ static void queue(struct conn *c, struct request *r)
 	loop_disk_busy(c->loop, c->disk);
 }
 
+/* Make room for the answer of a BLOCK_STATUS, where its payload was. */
+static void begin_status(struct conn *c, struct request *r)
+{
+	struct elv_status *status = (struct elv_status *)r->elv.data;
+	struct nbd_request rq = { .offset = r->offset, .payload = r->payload,
+				  .command = r->command, .flags = r->flags };
+	uint8_t contexts;
+
+	if (r->payload && nbd_decode_status((const uint8_t *)r->elv.data, &c->limits, &rq,
+					    &contexts) != NBD_REQUEST_OK) {
+		r->invalid = true;
+		r->answer = rq.error;
+		r->reason = rq.reason;
+		return;
+	}
+	if (r->payload)
+		r->elv.length = rq.length;
+	status->n = 0;
+	status->max = r->flags & NBD_CMD_FLAG_REQ_ONE ? 1 :
+		(STATUS_ROOM - sizeof(*status)) / sizeof(status->extent[0]);
+}
+
 /* Its payload is complete, or it has none. */
 static void arrived(struct conn *c, struct request *r)
 {
+	if (!r->invalid && r->elv.op == ELV_STATUS)
+		begin_status(c, r);
 	if (r->invalid)
 		reply_add(r);
 	else
 		queue(c, r);
+}
+
+/* The request is a piece: which takes part in the answer. False: no memory. */
+static bool join_split(struct conn *c, struct request *r, const struct item *item)
+{
+	if (!c->split) {
+		c->split = malloc(sizeof(*c->split));
+		if (!c->split)
+			return false;
+		c->split->holders = 1; /* the connection's */
+	}
+	r->split = c->split;
+	if (item->from + item->length == item->rq.length)
+		c->split = NULL; /* goes to the last piece */
+	else
+		r->split->holders++;
+	return true;
+}
+
+/* What is to be executed, with its memory. */
+static void fill(struct conn *c, struct request *r, const struct item *item)
+{
+	uint32_t memory = memory_for(&item->rq, item->length);
+
+	r->elv.op = op_of(item->rq.command);
+	r->elv.flags = flags_of(item->rq.flags);
+	r->elv.offset = item->rq.offset + item->from;
+	r->elv.length = item->length;
+	if (!memory)
+		return;
+	r->elv.data = pool_get(&c->loop->pool, memory);
+	r->length = r->elv.data ? memory : 0;
+	if (!r->elv.data) {
+		/* Answered with an error; a write's payload is skipped. */
+		r->invalid = true;
+		r->answer = NBD_ENOMEM;
+		r->reason = "the server has no memory for it";
+	}
 }
 
 static struct request *make(struct conn *c, const struct item *item, const struct budget_need *need)
@@ -81,29 +170,25 @@ static struct request *make(struct conn *c, const struct item *item, const struc
 	if (!r)
 		return NULL;
 	r->cookie = rq->cookie;
+	r->offset = rq->offset;
 	r->command = rq->command;
 	r->flags = rq->flags;
+	r->payload = rq->payload;
+	r->elv.offset = rq->offset;
 	r->reserved = (uint32_t)need->bytes;
 	r->has_slot = true;
 	if (item->verdict == NBD_REQUEST_REPLY) {
 		r->invalid = true;
 		r->answer = rq->error;
+		r->reason = rq->error ? rq->reason : NULL;
 		r->elv.op = ELV_FLUSH; /* counts as a write, carries no data */
 		return r;
 	}
-	r->elv.op = op_of(rq->command);
-	r->elv.flags = flags_of(rq->flags);
-	r->elv.offset = rq->offset;
-	r->elv.length = rq->length;
-	if (has_data(rq)) {
-		r->elv.data = pool_get(&c->loop->pool, rq->length);
-		r->length = r->elv.data ? rq->length : 0;
-		if (!r->elv.data) {
-			/* Answered with an error; a write's payload is skipped. */
-			r->invalid = true;
-			r->answer = NBD_ENOMEM;
-		}
+	if (item->length < rq->length && !join_split(c, r, item)) {
+		request_free(r);
+		return NULL;
 	}
+	fill(c, r, item);
 	return r;
 }
 
@@ -150,7 +235,7 @@ void conn_drop_payload(struct conn *c)
 /* Where the missing bytes belong. */
 static char *payload_place(const struct conn *c)
 {
-	return c->payload->elv.data + (c->payload->length - c->payload_left);
+	return c->payload->elv.data + (c->payload->payload - c->payload_left);
 }
 
 /* Take what there is of an expected payload from in; returns how much. */
@@ -166,17 +251,51 @@ static size_t take_payload(struct conn *c, const uint8_t *in, size_t len)
 
 /* ---- decoding ---- */
 
+/* May it be answered in pieces, and is it long enough? */
+static bool is_split(const struct conn *c, const struct item *item)
+{
+	return item->rq.command == NBD_CMD_READ && item->rq.length > CONN_PIECE &&
+		c->limits.mode != NBD_MODE_SIMPLE && !(item->rq.flags & NBD_CMD_FLAG_DF) &&
+		item->verdict == NBD_REQUEST_OK;
+}
+
+/* What an item takes of the budget. */
+static struct budget_need need_of(const struct item *item)
+{
+	uint64_t memory;
+
+	if (item->verdict != NBD_REQUEST_OK)
+		return (struct budget_need){ 0, ELV_DIR_WRITE };
+	memory = memory_for(&item->rq, item->length);
+	return (struct budget_need){ (memory + POOL_ALIGN - 1) & ~(uint64_t)(POOL_ALIGN - 1),
+				     elv_dir(op_of(item->rq.command)) };
+}
+
 /*
- * Decode headers from in[0 .. len - 1], up to n of them or up to one whose payload is not here, or
- * that ends the conversation. Returns how many; *end: where the next one would be.
+ * The next item of the request whose header was decoded into *item; from: what has become items
+ * before. Returns where it ends.
+ */
+static uint64_t take_piece(const struct conn *c, struct item *item, uint64_t from)
+{
+	uint64_t left = item->rq.length - from;
+
+	item->from = from;
+	item->length = is_split(c, item) && left > CONN_PIECE ? CONN_PIECE : left;
+	return from + item->length;
+}
+
+/*
+ * Decode headers from in[0 .. len - 1], up to n items or up to one whose payload is not here, or
+ * that ends the conversation. Returns how many; *end: where the next header would be; *from: how
+ * much of its request has become items, at the start and at the end.
  */
 static unsigned decode(struct conn *c, const uint8_t *in, size_t len, struct item *item,
-		       struct budget_need *need, unsigned n, size_t *end)
+		       struct budget_need *need, unsigned n, size_t *end, uint64_t *from)
 {
-	size_t at = 0;
+	size_t at = 0, size = nbd_request_size((enum nbd_mode)c->limits.mode);
 	unsigned i;
 
-	for (i = 0; i < n && len - at >= NBD_REQUEST_SIZE; i++) {
+	for (i = 0; i < n && len - at >= size; i++) {
 		struct nbd_request *rq = &item[i].rq;
 
 		item[i].at = at;
@@ -184,15 +303,12 @@ static unsigned decode(struct conn *c, const uint8_t *in, size_t len, struct ite
 		if (item[i].verdict == NBD_REQUEST_CLOSE ||
 		    item[i].verdict == NBD_REQUEST_DISCONNECT)
 			break;
-		need[i].bytes = 0;
-		need[i].dir = ELV_DIR_WRITE;
-		if (item[i].verdict == NBD_REQUEST_OK) {
-			need[i].dir = elv_dir(op_of(rq->command));
-			if (has_data(rq))
-				need[i].bytes = ((uint64_t)rq->length + POOL_ALIGN - 1) &
-						~(uint64_t)(POOL_ALIGN - 1);
-		}
-		at += NBD_REQUEST_SIZE;
+		*from = take_piece(c, &item[i], *from);
+		need[i] = need_of(&item[i]);
+		if (*from < rq->length)
+			continue; /* the same again */
+		*from = 0;
+		at += size;
 		if (rq->payload > len - at) {
 			at = len;
 			i++;
@@ -277,20 +393,21 @@ static bool ends(struct conn *c, const struct item *item)
  */
 static size_t parse(struct conn *c, const uint8_t *in, size_t len)
 {
+	size_t used = 0, size = nbd_request_size((enum nbd_mode)c->limits.mode);
 	struct item item[CONN_BATCH];
 	struct budget_need need[CONN_BATCH];
-	size_t used = 0;
 
 	if (c->payload)
 		used = take_payload(c, in, len);
-	while (len - used >= NBD_REQUEST_SIZE) {
+	while (len - used >= size) {
 		const uint8_t *at = in + used;
+		uint64_t from = c->split_at;
 		size_t end;
-		unsigned n = decode(c, at, len - used, item, need, CONN_BATCH, &end), got;
+		unsigned n = decode(c, at, len - used, item, need, CONN_BATCH, &end, &from), got;
 
 		got = n ? reserve(c, need, n) : 0;
 		for (unsigned i = 0; i < got; i++) {
-			const uint8_t *body = at + item[i].at + NBD_REQUEST_SIZE;
+			const uint8_t *body = at + item[i].at + size;
 
 			if (begin(c, &item[i], &need[i], body, (size_t)(in + len - body)))
 				continue;
@@ -298,10 +415,11 @@ static size_t parse(struct conn *c, const uint8_t *in, size_t len)
 			conn_kill(c, "out of memory");
 			return len;
 		}
+		c->split_at = got < n ? item[got].from : from;
 		if (got < n)
 			return used + item[got].at;
 		used += end;
-		if (n < CONN_BATCH && len - used >= NBD_REQUEST_SIZE && ends(c, &item[n]))
+		if (n < CONN_BATCH && len - used >= size && ends(c, &item[n]))
 			return len;
 	}
 	return used;
@@ -311,7 +429,7 @@ static size_t parse(struct conn *c, const uint8_t *in, size_t len)
 static void keep_head(struct conn *c, const uint8_t *in, size_t len)
 {
 	if (c->state == CONN_OPEN) {
-		assert(len < NBD_REQUEST_SIZE);
+		assert(len < nbd_request_size((enum nbd_mode)c->limits.mode));
 		memcpy(c->head, in, len);
 		c->head_len = (uint8_t)len;
 	} else {
@@ -370,9 +488,10 @@ static void at_end_of_file(struct conn *c)
 /* Is there a DISC in these bytes, where a request is expected? */
 static bool has_disc(const struct conn *c, const uint8_t *in, size_t len)
 {
+	size_t size = nbd_request_size((enum nbd_mode)c->limits.mode);
 	uint64_t at = c->payload_left;
 
-	while (at + NBD_REQUEST_SIZE <= len) {
+	while (at + size <= len) {
 		struct nbd_request rq;
 
 		switch (nbd_decode_request(in + at, &c->limits, &rq)) {
@@ -381,7 +500,7 @@ static bool has_disc(const struct conn *c, const uint8_t *in, size_t len)
 		case NBD_REQUEST_CLOSE:
 			return false;
 		default:
-			at += NBD_REQUEST_SIZE + (uint64_t)rq.payload;
+			at += size + (uint64_t)rq.payload;
 		}
 	}
 	return false;

@@ -1,8 +1,12 @@
 /*
- * From finished requests back to the socket: simple replies, data by reference, as many at once as
- * fit.
+ * From finished requests back to the socket: replies, data by reference, as many at once as fit.
+ *
+ * A reply is one chunk, a head and maybe a body, or several. They are laid out each time that the
+ * socket takes some, so that nothing of them is kept but what was read.
  */
+#include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -19,6 +23,155 @@ static void drop(struct conn *c, struct request *r)
 	c->loop->again = true;
 }
 
+/* ---- what a reply looks like ---- */
+
+/* What was read is not all data: keep where there are holes. */
+static void look_for_holes(struct request *r)
+{
+	struct nbd_span span[NBD_SPANS_MAX];
+	unsigned n;
+
+	if (r->flags & NBD_CMD_FLAG_DF)
+		return;
+	n = nbd_find_holes(r->elv.data, r->elv.offset, r->length, span);
+	if (n == 1 && !span[0].hole)
+		return;
+	r->spans = malloc(n * sizeof(span[0]));
+	if (!r->spans)
+		return; /* then they are sent as data */
+	memcpy(r->spans, span, n * sizeof(span[0]));
+	r->nspans = n;
+}
+
+/* The extents that the store has found, as they are sent. Returns their size. */
+static uint32_t pack_extents(struct request *r, enum nbd_mode mode)
+{
+	struct elv_status *status = (struct elv_status *)r->elv.data;
+	uint8_t *to = (uint8_t *)status->extent;
+	size_t size = nbd_extent_size(mode);
+
+	/* In place: what is written never reaches what is still to be read. */
+	for (uint32_t i = 0; i < status->n; i++) {
+		struct elv_extent e = status->extent[i];
+
+		nbd_put_extent(to + i * size, mode, e.length,
+			       e.hole ? NBD_STATE_HOLE | NBD_STATE_ZERO : 0);
+	}
+	return (uint32_t)(status->n * size);
+}
+
+/*
+ * One chunk of a reply, number i; at: the offset of what it is about. Writes its head, returns the
+ * head's length. *length: of what it is about; *body: of this, what follows the head.
+ */
+static size_t put_chunk(const struct request *r, unsigned i, uint64_t at, uint8_t *head,
+			uint32_t *length, uint32_t *body)
+{
+	struct nbd_chunk c = {
+		.cookie = r->cookie,
+		.offset = r->offset,
+		.mode = r->conn->limits.mode,
+		.done = r->done && (!r->spans || i == r->nspans - 1),
+	};
+
+	*length = *body = r->body;
+	switch ((enum reply_kind)r->kind) {
+	case REPLY_SIMPLE:
+		nbd_encode_simple_reply(head, r->answer, r->cookie);
+		return NBD_SIMPLE_REPLY_SIZE;
+	case REPLY_NONE:
+		return nbd_put_none(head, &c);
+	case REPLY_ERROR:
+		return r->split ? nbd_put_error_at(head, &c, r->answer, r->reason, at)
+				: nbd_put_error(head, &c, r->answer, r->reason);
+	case REPLY_STATUS:
+		return nbd_put_status(head, &c, NBD_ID_ALLOCATION,
+				      ((const struct elv_status *)r->elv.data)->n);
+	case REPLY_DATA:
+		break;
+	}
+	if (r->spans)
+		*length = r->spans[i].length;
+	if (!r->spans || !r->spans[i].hole) {
+		*body = *length;
+		return nbd_put_data(head, &c, at, *length);
+	}
+	*body = 0;
+	return nbd_put_hole(head, &c, at, *length);
+}
+
+/* Where the body of a reply with one chunk lies, or of all chunks: what was read. */
+static char *body_of(const struct request *r)
+{
+	return r->elv.data + (r->kind == REPLY_STATUS ? sizeof(struct elv_status) : 0);
+}
+
+static unsigned chunks_of(const struct request *r)
+{
+	return r->spans ? r->nspans : 1;
+}
+
+static uint64_t wire_size(const struct request *r)
+{
+	uint8_t head[NBD_REPLY_HEAD_MAX];
+	uint64_t size = 0, at = r->elv.offset;
+	uint32_t length, body;
+
+	if (r->kind == REPLY_SIMPLE)
+		return NBD_SIMPLE_REPLY_SIZE + r->body;
+	for (unsigned i = 0; i < chunks_of(r); i++) {
+		size += put_chunk(r, i, at, head, &length, &body) + body;
+		at += length;
+	}
+	return size;
+}
+
+static bool is_success(const struct request *r, uint16_t command)
+{
+	return r->answer == NBD_SUCCESS && r->command == command && r->elv.data;
+}
+
+/* Decide what is sent for a request that is finished. */
+static void shape(struct request *r)
+{
+	enum nbd_mode mode = (enum nbd_mode)r->conn->limits.mode;
+
+	r->body = 0;
+	if (is_success(r, NBD_CMD_READ)) {
+		r->kind = mode == NBD_MODE_SIMPLE ? REPLY_SIMPLE : REPLY_DATA;
+		r->body = r->length;
+		if (mode != NBD_MODE_SIMPLE)
+			look_for_holes(r);
+	} else if (is_success(r, NBD_CMD_BLOCK_STATUS)) {
+		r->kind = REPLY_STATUS;
+		r->body = pack_extents(r, mode);
+	} else if (mode == NBD_MODE_SIMPLE) {
+		r->kind = REPLY_SIMPLE;
+	} else if (r->answer != NBD_SUCCESS) {
+		r->kind = REPLY_ERROR;
+	} else {
+		/* What has nothing to say may be simple, but not of a READ, or with long headers. */
+		r->kind = mode == NBD_MODE_EXTENDED || r->command == NBD_CMD_READ ? REPLY_NONE
+										  : REPLY_SIMPLE;
+	}
+	r->wire = wire_size(r);
+}
+
+/* Nobody needs what is at elv.data. */
+static bool is_useless(const struct request *r)
+{
+	if (elv_dir(r->elv.op) != ELV_DIR_READ || r->answer != NBD_SUCCESS)
+		return true;
+	return r->spans && r->nspans == 1; /* all zeroes */
+}
+
+static void drop_data(struct loop *loop, struct request *r)
+{
+	pool_put(&loop->pool, r->elv.data, r->length);
+	r->elv.data = NULL;
+	r->length = 0;
+}
+
 void reply_add(struct request *r)
 {
 	struct conn *c = r->conn;
@@ -28,16 +181,19 @@ void reply_add(struct request *r)
 		struct nbd_request rq = { .command = r->command, .flags = r->flags };
 
 		r->answer = nbd_error_from_errno(r->elv.error, &rq);
+		r->reason = strerrordesc_np(-r->elv.error);
 	}
-	if (r->elv.op != ELV_READ || r->answer != NBD_SUCCESS) {
-		pool_put(&loop->pool, r->elv.data, r->length);
-		r->elv.data = NULL;
-		r->length = 0;
-	}
+	r->done = !r->split || split_drop(r->split);
 	if (c->state == CONN_DEAD || c->mute) {
+		drop_data(loop, r);
 		drop(c, r);
 		return;
 	}
+	if (is_useless(r))
+		drop_data(loop, r);
+	shape(r);
+	if (is_useless(r))
+		drop_data(loop, r);
 	TAILQ_INSERT_TAIL(&c->replies, &r->elv, link);
 	c->nreplies++;
 	if (!c->in_replying) {
@@ -45,6 +201,8 @@ void reply_add(struct request *r)
 		TAILQ_INSERT_TAIL(&loop->replying, c, reply_link);
 	}
 }
+
+/* ---- sending ---- */
 
 static void unwatch(struct conn *c)
 {
@@ -93,37 +251,58 @@ static int add_piece(struct iovec *iov, int n, void *base, size_t len)
 	return n + 1;
 }
 
-/* Point the loop's iov at what is unsent. Returns the number of pieces; *bytes: their sum. */
-static int gather(struct conn *c, size_t *bytes)
+/* What of a reply, from `skip` bytes on, and of the loop's memory for it, is laid out. */
+struct layout {
+	int n;        /* pieces of the loop's iov */
+	size_t heads; /* bytes of the loop's heads */
+	size_t bytes; /* in all */
+};
+
+/* Add a reply but for its first `skip` bytes. False: there is no room for all of it. */
+static bool lay_out(struct loop *loop, const struct request *r, size_t skip, struct layout *l)
+{
+	uint64_t done = 0;
+	uint32_t length, body;
+
+	for (unsigned i = 0; i < chunks_of(r); i++, done += length) {
+		uint8_t *head = loop->heads + l->heads;
+		size_t size, part;
+
+		if (l->n + 2 > LOOP_IOV || l->heads + NBD_REPLY_HEAD_MAX > LOOP_HEADS)
+			return false;
+		size = put_chunk(r, i, r->elv.offset + done, head, &length, &body);
+		part = skip < size ? skip : size;
+		if (part < size) {
+			l->n = add_piece(loop->iov, l->n, head + part, size - part);
+			l->heads += size;
+			l->bytes += size - part;
+		}
+		skip -= part;
+		part = skip < body ? skip : body;
+		if (part < body) {
+			l->n = add_piece(loop->iov, l->n, body_of(r) + done + part,
+					 body - part);
+			l->bytes += body - part;
+		}
+		skip -= part;
+	}
+	return true;
+}
+
+/* Point the loop's iov at what is unsent. */
+static struct layout gather(struct conn *c)
 {
 	struct loop *loop = c->loop;
+	struct layout l = { 0 };
 	struct elv_request *rq;
 	size_t skip = c->sent;
-	unsigned header = 0;
-	int n = 0;
 
-	*bytes = 0;
 	TAILQ_FOREACH(rq, &c->replies, link) {
-		struct request *r = request_of(rq);
-		uint8_t *h = loop->headers[header];
-
-		if (n + 2 > LOOP_IOV || ++header > LOOP_IOV || *bytes > MAX_SEND)
+		if (l.bytes > MAX_SEND || !lay_out(loop, request_of(rq), skip, &l))
 			break;
-		if (skip < NBD_SIMPLE_REPLY_SIZE) {
-			nbd_encode_simple_reply(h, r->answer, r->cookie);
-			n = add_piece(loop->iov, n, h + skip, NBD_SIMPLE_REPLY_SIZE - skip);
-			*bytes += NBD_SIMPLE_REPLY_SIZE - skip;
-			skip = 0;
-		} else {
-			skip -= NBD_SIMPLE_REPLY_SIZE;
-		}
-		if (r->length) {
-			n = add_piece(loop->iov, n, r->elv.data + skip, r->length - skip);
-			*bytes += r->length - skip;
-		}
 		skip = 0;
 	}
-	return n;
+	return l;
 }
 
 /* n bytes have left: the replies that are whole are spent. */
@@ -133,7 +312,7 @@ static void advance(struct conn *c, size_t n)
 
 	c->sent += n;
 	while ((rq = TAILQ_FIRST(&c->replies))) {
-		size_t size = NBD_SIMPLE_REPLY_SIZE + request_of(rq)->length;
+		uint64_t size = request_of(rq)->wire;
 
 		if (c->sent < size)
 			return;
@@ -163,13 +342,14 @@ void reply_send(struct conn *c)
 {
 	struct msghdr msg = { .msg_iov = c->loop->iov };
 	unsigned before = c->nreplies;
-	size_t bytes;
+	struct layout l;
 	ssize_t n;
 
 	if (c->watches_write)
 		return;
 	while (c->nreplies) {
-		msg.msg_iovlen = (size_t)gather(c, &bytes);
+		l = gather(c);
+		msg.msg_iovlen = (size_t)l.n;
 		n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -179,7 +359,7 @@ void reply_send(struct conn *c)
 		}
 		if (n > 0)
 			advance(c, (size_t)n);
-		if (n == (ssize_t)bytes)
+		if (n == (ssize_t)l.bytes)
 			continue;
 		if (!c->unread_since)
 			set_unread(c, true);

@@ -182,7 +182,7 @@ static void release_unsent(struct conn *c)
 			break;
 		r->has_slot = false;
 		budget_slot(&c->client->budget, elv_dir(rq->op));
-		if (rq->op != ELV_READ && r->reserved) {
+		if (elv_dir(rq->op) == ELV_DIR_WRITE && r->reserved) {
 			budget_shrink(&c->client->budget, r->reserved);
 			r->reserved = 0;
 		}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/nbd/reply.h"
 #include "server/nbd/request.h"
 #include "tests/unit/nbd_peer.h"
 
@@ -319,6 +320,8 @@ static uint32_t opinion(const struct nbd_export_limits *l, uint16_t command, uin
 	for (int bit = 0; bit < 16; bit++) {
 		if (!(flags >> bit & 1) || (bit == 0 && l->flags & 0x8))
 			continue;
+		if (command == READ && bit == 2 && l->flags & 0x80)
+			continue;
 		if (command != ZEROES || (bit != 1 && (bit != 4 || !(l->flags & 0x800))))
 			return NBD_EINVAL;
 	}
@@ -495,7 +498,8 @@ START_TEST(command_names)
 	ck_assert_str_eq(nbd_command_name(NBD_CMD_READ), "READ");
 	ck_assert_str_eq(nbd_command_name(NBD_CMD_WRITE_ZEROES), "WRITE_ZEROES");
 	ck_assert_str_eq(nbd_command_name(NBD_CMD_DISC), "DISC");
-	ck_assert_str_eq(nbd_command_name(NBD_CMD_BLOCK_STATUS), "unknown");
+	ck_assert_str_eq(nbd_command_name(NBD_CMD_BLOCK_STATUS), "BLOCK_STATUS");
+	ck_assert_str_eq(nbd_command_name(NBD_CMD_RESIZE), "unknown");
 	ck_assert_str_eq(nbd_command_name(0xffff), "unknown");
 }
 END_TEST

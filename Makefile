@@ -21,7 +21,7 @@ OUT := $(BUILD)$(if $(SAN),/$(san_dir))
 
 # ---- libraries -------------------------------------------------------------------------------------------------
 
-LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd inih
+LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd inih gnutls
 PLUGIN_PKGS := nbdkit
 CHECK_PKGS  := check
 HELPER_PKGS := libnbd

@@ -70,6 +70,8 @@ static int serve(const struct options *o, struct config *c)
 		service.reload_ctx = &reload;
 	}
 	server_swap_rules(&service.server, &c->rules);
+	service_set_tls(&service, c->tls);
+	c->tls = NULL;
 	status = open_exports(&service, c);
 	if (!status) {
 		status = service_start(&service, err, sizeof(err));

@@ -53,6 +53,8 @@ static enum client_key effective_key(const struct client_peer *peer, enum client
 
 	if (key == CLIENT_KEY_CONNECTION || key == CLIENT_KEY_EXPORT)
 		return key;
+	if (*peer->name && (key == CLIENT_KEY_TLS || key == CLIENT_KEY_AUTO))
+		return CLIENT_KEY_TLS;
 	if (!unix_socket)
 		return CLIENT_KEY_ADDRESS;
 	if (!peer->has_uid)
@@ -76,6 +78,9 @@ void client_id(const struct client_peer *peer, enum client_key key, const char *
 		break;
 	case CLIENT_KEY_PROCESS:
 		snprintf(id, len, "pid:%ld", (long)peer->pid);
+		break;
+	case CLIENT_KEY_TLS:
+		snprintf(id, len, "tls:%s", peer->name);
 		break;
 	case CLIENT_KEY_EXPORT:
 		snprintf(id, len, "export:%s", export_name);

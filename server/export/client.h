@@ -25,6 +25,7 @@ enum {
 	CLIENT_MAX = 4096,       /* accounts of an export, if connections do not need more */
 	CLIENT_KEEP_S = 600,     /* seconds that an account outlives its last connection */
 	CLIENT_HASH = 1024,      /* buckets */
+	CLIENT_NAME_MAX = 200,   /* bytes of a TLS name */
 };
 
 /* What is known about the other end of a socket. Set once, by whoever accepted it. */
@@ -35,6 +36,8 @@ struct client_peer {
 	bool has_uid;        /* Unix: SO_PEERCRED */
 	uid_t uid;
 	pid_t pid;           /* Unix; 0: not known (another pid namespace) */
+	bool secure;         /* it speaks TLS, and so may have */
+	char name[CLIENT_NAME_MAX + 1]; /* a name that it has proved; "": none */
 	uint64_t serial;     /* of the connection */
 };
 
@@ -81,9 +84,9 @@ struct client_table {
 };
 
 /*
- * The id that a connection to an export gets by its client_key. `auto`: on a Unix socket the
- * process (the uid, if the process is not known), on TCP the address. A key that the connection
- * has not (an address on a Unix socket, a process on TCP) falls back to that.
+ * The id that a connection to an export gets by its client_key. `auto`: the TLS name if it has one;
+ * on a Unix socket the process (the uid, if the process is not known), on TCP the address. A key
+ * that the connection has not (an address on a Unix socket, a process on TCP) falls back to that.
  */
 void client_id(const struct client_peer *peer, enum client_key key, const char *export_name,
 	       char id[CLIENT_ID_MAX + 1]);

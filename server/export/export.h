@@ -30,7 +30,7 @@ struct server;
 /* Whose queue and share a connection gets: server/export/client.h. */
 enum client_key {
 	CLIENT_KEY_AUTO, CLIENT_KEY_ADDRESS, CLIENT_KEY_UID, CLIENT_KEY_PROCESS,
-	CLIENT_KEY_CONNECTION, CLIENT_KEY_EXPORT,
+	CLIENT_KEY_CONNECTION, CLIENT_KEY_TLS, CLIENT_KEY_EXPORT,
 };
 
 /* The settings of an export that concern neither its store nor its elevator nor a policy. */

@@ -10,6 +10,7 @@
 #define SERVER(field) .offset = offsetof(struct server_params, field), .scope = SCOPE_SERVER
 #define RUNTIME(field) SERVER(field), .when = WHEN_RUNTIME
 
+static const char *const tls_words[] = { "off", "allow", "require", NULL };
 static const char *const log_levels[] = { "error", "warning", "info", "debug", NULL };
 
 const struct tunable server_rows[] = {
@@ -45,6 +46,23 @@ const struct tunable server_rows[] = {
 	  .paragraph = "When it is used up, sockets are read no further until some of it is free: "
 		"first come, first served, and a client that holds nothing always gets one "
 		"request." },
+	{ .name = "tls", .kind = TUNABLE_ENUM, .choices = tls_words, RUNTIME(tls),
+	  .help = "encryption: none, for clients that ask for it, or for all",
+	  .paragraph = "allow leaves it to the client, so it keeps nobody out; require refuses those "
+		"that do not ask." },
+	{ .name = "tls_certificates", .kind = TUNABLE_STRING, .max = 4096,
+	  RUNTIME(tls_certificates),
+	  .help = "folder with server-cert.pem and server-key.pem, for TLS",
+	  .paragraph = "With tls_verify_peer also ca-cert.pem, and ca-crl.pem if there is one. They "
+		"are read at the start and by each reload; connections go on with what they have. "
+		"The key must not be readable for everybody." },
+	{ .name = "tls_psk", .kind = TUNABLE_STRING, .max = 4096, RUNTIME(tls_psk),
+	  .help = "file of users and their keys, for TLS without certificates",
+	  .paragraph = "A line for each: USER:HEXKEY, as psktool writes it. It is read when the "
+		"certificates are, and must not be readable for everybody." },
+	{ .name = "tls_verify_peer", .kind = TUNABLE_BOOL, RUNTIME(tls_verify_peer),
+	  .help = "clients must have a certificate that ca-cert.pem has signed",
+	  .paragraph = "Those with a pre-shared key have shown who they are without one." },
 	{ .name = "default_export", .kind = TUNABLE_STRING, .max = 4096, RUNTIME(default_export),
 	  .help = "export of clients that ask for none; by default the only one" },
 	{ .name = "user", .kind = TUNABLE_STRING, .max = 255, SERVER(user),
@@ -70,6 +88,7 @@ static const char *const client_keys[] = {
 	[CLIENT_KEY_UID] = "uid",
 	[CLIENT_KEY_PROCESS] = "process",
 	[CLIENT_KEY_CONNECTION] = "connection",
+	[CLIENT_KEY_TLS] = "tls",
 	[CLIENT_KEY_EXPORT] = "export",
 	NULL
 };
@@ -84,7 +103,8 @@ const struct tunable export_rows[] = {
 	  .help = "policy that chooses which request goes next" },
 	{ .name = "client_key", .kind = TUNABLE_ENUM, .choices = client_keys, EXPORT(client_key),
 	  .when = WHEN_START, .help = "which connections are one client and have one share",
-	  .paragraph = "auto: on a Unix socket those of one process, on TCP those from one "
+	  .paragraph = "auto: those with one TLS name (common name of a certificate, user of a "
+		"PSK); without one, on a Unix socket those of one process, on TCP those from one "
 		"address. What a connection does not have (a process on TCP) counts as auto." },
 	{ .name = "device_group", .kind = TUNABLE_STRING, .max = 255, EXPORT(device_group),
 	  .when = WHEN_START, .help = "exports of one group share the depth of one disk",

@@ -27,6 +27,10 @@ struct server_params {
 	uint64_t drain_timeout;
 	uint64_t max_connections;
 	uint64_t memory;
+	uint64_t tls;               /* 0 off, 1 allow, 2 require */
+	char *tls_certificates;     /* a folder */
+	char *tls_psk;              /* a file */
+	uint64_t tls_verify_peer;
 	char *default_export;
 	char *user, *group;
 	char *pid_file;

@@ -194,6 +194,20 @@ static void check_identity(struct config *c)
 		conf_complain(&c->file, server_place(c, "group", p->group), "group: %s", err);
 }
 
+/* Read keys and certificates: only so can be told whether they are any good. */
+static void check_tls(struct config *c)
+{
+	const struct server_params *p = &c->server;
+	struct tls_files files = { p->tls_certificates, p->tls_psk, p->tls_verify_peer };
+	bool x509 = p->tls_certificates && *p->tls_certificates;
+	const char *name = x509 ? "tls_certificates" : "tls_psk";
+	char err[2 * TUNABLE_ERR_MAX];
+
+	if (p->tls && tls_context_new(&files, &c->tls, err, sizeof(err)))
+		conf_complain(&c->file, server_place(c, name, x509 ? p->tls_certificates :
+						     p->tls_psk ? p->tls_psk : ""), "%s", err);
+}
+
 static void check_all(struct config *c, const struct options *o)
 {
 	const struct config_export *e;
@@ -205,6 +219,7 @@ static void check_all(struct config *c, const struct options *o)
 		check_shared(c, e);
 	check_default(c);
 	check_identity(c);
+	check_tls(c);
 	if (!c->nexports && !c->file.nerrors)
 		conf_complain(&c->file, (struct conf_place){ o->config, 0 },
 			      "there is nothing to serve; expected [export NAME]");
@@ -257,6 +272,7 @@ void config_free(struct config *c)
 		export_settings_free(&c->exports[i].settings);
 	free(c->exports);
 	rules_free(&c->rules);
+	tls_context_put(c->tls);
 	tunable_free(server_rows, &c->server);
 	conf_free(&c->file);
 }

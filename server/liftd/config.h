@@ -3,7 +3,7 @@
  * or images of the command line, and then its options, which take the place of what the file says.
  * Everything is checked together, and all that is wrong is found at once.
  *
- * Nothing here opens an image or a socket. The main thread's.
+ * Nothing here opens an image or a socket; keys and certificates are read. The main thread's.
  */
 #ifndef SERVER_LIFTD_CONFIG_H
 #define SERVER_LIFTD_CONFIG_H
@@ -14,6 +14,7 @@
 #include "server/export/rules.h"
 #include "server/export/settings.h"
 #include "server/liftd/options.h"
+#include "server/net/tls.h"
 
 struct config_export {
 	struct export_settings settings;    /* with a name */
@@ -26,6 +27,7 @@ struct config {
 	struct config_export *exports;      /* nexports of them, in the order of the file */
 	size_t nexports;
 	struct rules rules;
+	struct tls_context *tls;            /* a reference; NULL: tls is off */
 };
 
 /*

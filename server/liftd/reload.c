@@ -290,6 +290,8 @@ static void commit(struct reloading *r)
 {
 	commit_exports(r);
 	swap_rules(r);
+	service_set_tls(r->service, r->config.tls);
+	r->config.tls = NULL;
 	server_set_params(&r->service->server, &r->config.server);
 	log_set_level((enum log_level)r->service->server.params.log);
 }

@@ -14,6 +14,8 @@
  *	           |                                              AGAIN -> handler, as before
  *	           +-----> SKIP ----> (refusal, or the handler without its payload)
  *
+ * SECURING: until nbd_handshake_secured(), then HEADER.
+ *
  * PAYLOAD hands the handler the caller's bytes if the whole payload is in them, and collects it
  * otherwise. SKIP is for payloads that nobody wants to see.
  */
@@ -23,6 +25,7 @@ enum state {
 	STATE_PAYLOAD,
 	STATE_SKIP,
 	STATE_AGAIN,
+	STATE_SECURING,
 	STATE_ENTERED,
 	STATE_CLOSED,
 	STATE_ABORTED,
@@ -77,6 +80,11 @@ static enum step take_option_header(struct nbd_handshake *h)
 	h->length = nbd_get_be32(h->head + 12);
 	h->have = 0;
 	h->row = nbd_option_find(h->option);
+	if (h->tls == NBD_TLS_REQUIRE && !h->secure && !(h->row && h->row->before_tls)) {
+		if (h->option == NBD_OPT_EXPORT_NAME)
+			return close_because(h, "EXPORT_NAME without TLS, which is required");
+		return begin_skip(h, NBD_REP_ERR_TLS_REQD);
+	}
 	/* Such a client understands no replies, so there is no way to refuse. */
 	if (!(h->client_flags & NBD_FLAG_C_FIXED_NEWSTYLE) && !(h->row && h->row->newstyle))
 		return close_because(h, "option that needs fixed newstyle, which the client "
@@ -139,6 +147,9 @@ static void advance(struct nbd_handshake *h, enum step step)
 		break;
 	case STEP_AGAIN:
 		h->state = STATE_AGAIN;
+		break;
+	case STEP_SECURE:
+		h->state = STATE_SECURING;
 		break;
 	case STEP_ENTER:
 		h->state = STATE_ENTERED;
@@ -225,6 +236,7 @@ static bool turn(struct nbd_handshake *h, const uint8_t *in, size_t n, size_t *a
 	case STATE_AGAIN:
 		advance(h, h->row->handle(h, NULL, 0, out));
 		return true;
+	case STATE_SECURING:
 	case STATE_ENTERED:
 	case STATE_CLOSED:
 	case STATE_ABORTED:
@@ -245,6 +257,10 @@ enum nbd_handshake_result nbd_handshake_feed(struct nbd_handshake *h, const uint
 	for (;;) {
 		if (h->state == STATE_ENTERED) {
 			result = NBD_HANDSHAKE_ENTER_TRANSMISSION;
+			break;
+		}
+		if (h->state == STATE_SECURING) {
+			result = NBD_HANDSHAKE_STARTTLS;
 			break;
 		}
 		if (h->state == STATE_CLOSED || h->state == STATE_ABORTED) {
@@ -274,6 +290,21 @@ void nbd_handshake_init(struct nbd_handshake *h, const struct nbd_exports_ops *e
 		.options_left = NBD_HANDSHAKE_OPTIONS_MAX,
 		.state = STATE_FLAGS,
 	};
+}
+
+void nbd_handshake_set_tls(struct nbd_handshake *h, enum nbd_tls tls)
+{
+	h->tls = (uint8_t)tls;
+}
+
+void nbd_handshake_secured(struct nbd_handshake *h)
+{
+	assert(h->state == STATE_SECURING);
+	nbd_context_forget(h);
+	h->mode = NBD_MODE_SIMPLE;
+	h->cursor = 0;
+	h->secure = true;
+	h->state = STATE_HEADER;
 }
 
 void nbd_handshake_free(struct nbd_handshake *h)

@@ -12,6 +12,8 @@
  *		NEED_MORE		all was consumed: read on
  *		CONTINUE		once out is sent: feed the rest again, even if it is empty
  *		ENTER_TRANSMISSION	in[consumed .. n - 1] are requests; nbd_handshake_export()
+ *		STARTTLS		nothing may be left in in; once out is sent, set up TLS, then
+ *					nbd_handshake_secured(), and go on inside it
  *		CLOSE			close when out is sent; nbd_handshake_reason() for the log
  *	nbd_handshake_free(&h);
  *
@@ -105,8 +107,12 @@ enum nbd_handshake_result {
 	NBD_HANDSHAKE_NEED_MORE,
 	NBD_HANDSHAKE_CONTINUE,
 	NBD_HANDSHAKE_ENTER_TRANSMISSION,
+	NBD_HANDSHAKE_STARTTLS,
 	NBD_HANDSHAKE_CLOSE,
 };
+
+/* Whether a client may, or must, have TLS (proto.md: NOTLS, SELECTIVETLS, FORCEDTLS). */
+enum nbd_tls { NBD_TLS_OFF, NBD_TLS_ALLOW, NBD_TLS_REQUIRE };
 
 /* All members are private to handshake.c. */
 struct nbd_handshake {
@@ -130,6 +136,8 @@ struct nbd_handshake {
 	uint8_t contexts;			/* bits of enum nbd_context, of context_export */
 	uint8_t client_flags;
 	uint8_t head_len;
+	uint8_t tls;				/* enum nbd_tls */
+	bool secure;				/* it speaks TLS */
 	bool listed;				/* the first LIST has been answered */
 	bool found_held;			/* found has a reference that is ours */
 	uint8_t head[NBD_OPTION_HEADER_SIZE];	/* client flags or option header so far */
@@ -141,6 +149,15 @@ struct nbd_handshake {
  */
 void nbd_handshake_init(struct nbd_handshake *h, const struct nbd_exports_ops *exports,
 			void *ctx);
+
+/* What about TLS; NBD_TLS_OFF, if it is not said. Before the first feed. */
+void nbd_handshake_set_tls(struct nbd_handshake *h, enum nbd_tls tls);
+
+/*
+ * After STARTTLS: the bytes are inside TLS from here on. What was agreed on before is forgotten;
+ * the greeting is not repeated (proto.md, "NBD_OPT_STARTTLS").
+ */
+void nbd_handshake_secured(struct nbd_handshake *h);
 
 /*
  * Free what *h holds, including the reference of an export that was found but not taken over by
@@ -162,7 +179,7 @@ int nbd_handshake_greeting(const struct nbd_handshake *h, struct nbd_out *out);
  * NEED_MORE: *consumed == n. CONTINUE: out has NBD_HANDSHAKE_OUT_HIGH bytes or more and there is
  * more to say or to read; calling again before some have been sent changes nothing. out never
  * exceeds NBD_OUT_MAX. CLOSE and ENTER_TRANSMISSION are final: feeding again consumes nothing and
- * says the same. Memory that cannot be had is a CLOSE.
+ * says the same; so does STARTTLS, until nbd_handshake_secured(). Memory that cannot be had is a CLOSE.
  */
 enum nbd_handshake_result nbd_handshake_feed(struct nbd_handshake *h, const uint8_t *in, size_t n,
 					     size_t *consumed, struct nbd_out *out);

@@ -349,6 +349,19 @@ static enum step handle_info(struct nbd_handshake *h, const uint8_t *data, uint3
 	return step;
 }
 
+static enum step handle_starttls(struct nbd_handshake *h, const uint8_t *data, uint32_t len,
+				 struct nbd_out *out)
+{
+	(void)data;
+	(void)len;
+	if (h->secure)
+		return nbd_option_error(h, out, NBD_REP_ERR_INVALID, "TLS is in use already");
+	if (h->tls == NBD_TLS_OFF)
+		return nbd_option_error(h, out, NBD_REP_ERR_POLICY,
+					"TLS is not set up on this server");
+	return nbd_option_ack(h, out) == STEP_NEXT ? STEP_SECURE : STEP_CLOSE;
+}
+
 /* STRUCTURED_REPLY and EXTENDED_HEADERS: each once, and the second takes the first's place. */
 static enum step handle_mode(struct nbd_handshake *h, const uint8_t *data, uint32_t len,
 			     struct nbd_out *out)
@@ -372,6 +385,10 @@ enum step nbd_option_refuse(struct nbd_handshake *h, struct nbd_out *out)
 {
 	if (h->refusal == NBD_REP_ERR_UNSUP)
 		return nbd_option_error(h, out, h->refusal, "option %u is not supported", h->option);
+	if (h->refusal == NBD_REP_ERR_TLS_REQD)
+		return nbd_option_error(h, out, h->refusal,
+					"this server wants TLS: STARTTLS must come before %s",
+					h->row ? h->row->name : "this option");
 	return nbd_option_error(h, out, h->refusal, "%s has %u bytes of data, at most %u are allowed",
 			   h->row->name, h->length, h->row->max_payload);
 }
@@ -388,6 +405,7 @@ static const struct nbd_option options[] = {
 	{
 		.number = NBD_OPT_ABORT,
 		.name = "ABORT",
+		.before_tls = true,
 		.excess = EXCESS_IGNORED,
 		.handle = handle_abort,
 	},
@@ -396,6 +414,13 @@ static const struct nbd_option options[] = {
 		.name = "LIST",
 		.excess = EXCESS_INVALID,
 		.handle = handle_list,
+	},
+	{
+		.number = NBD_OPT_STARTTLS,
+		.name = "STARTTLS",
+		.excess = EXCESS_INVALID,
+		.before_tls = true,
+		.handle = handle_starttls,
 	},
 	{
 		.number = NBD_OPT_INFO,

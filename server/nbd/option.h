@@ -11,6 +11,7 @@
 enum step {
 	STEP_NEXT,	/* the final reply is in out: the next option, please */
 	STEP_AGAIN,	/* more to say: call again, without payload, when out has been sent */
+	STEP_SECURE,	/* the final reply is in out: then TLS */
 	STEP_ENTER,	/* h->found holds the export with a reference: transmission */
 	STEP_ABORT,	/* the client wants to end it */
 	STEP_CLOSE,	/* h->reason is set */
@@ -31,6 +32,7 @@ struct nbd_option {
 	uint32_t max_payload;	/* bytes */
 	enum excess excess;
 	bool newstyle;		/* legal for a client without fixed newstyle */
+	bool before_tls;	/* legal without TLS where that is required */
 	/*
 	 * data has len bytes, the whole payload, valid during the call and not NULL; except when
 	 * called again after STEP_AGAIN: then it is NULL.

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "server/net/log.h"
@@ -105,6 +106,27 @@ static void on_write(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+ssize_t conn_readv(struct conn *c, struct iovec *iov, int n)
+{
+	ssize_t got;
+
+	if (!c->tls)
+		return readv(c->fd, iov, n);
+	got = tls_readv(c->tls, iov, n);
+	if (tls_at_end(c->tls))
+		c->hung_up = true; /* the next read says so, and no event will */
+	return got;
+}
+
+ssize_t conn_sendv(struct conn *c, struct iovec *iov, int n)
+{
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)n };
+
+	if (c->tls)
+		return tls_sendv(c->tls, iov, n, c->loop->stage);
+	return sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 bool conn_peer_is_gone(const struct conn *c)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
@@ -136,7 +158,7 @@ static struct conn *conn_alloc(struct loop *loop, struct arrival *a)
 	c->payload_since = loop->now;
 	TAILQ_INIT(&c->replies);
 	budget_waiter_init(&c->waiter, on_granted);
-	if (handshake_begin(c, &a->peer) ||
+	if (handshake_begin(c, a) ||
 	    event_assign(&c->read_event, loop->base, c->fd,
 			 EV_READ | EV_CLOSED | EV_ET | EV_PERSIST, on_read, c) ||
 	    event_assign(&c->write_event, loop->base, c->fd, EV_WRITE | EV_ET, on_write, c) ||
@@ -265,6 +287,7 @@ static void conn_free(struct conn *c)
 	if (c->client)
 		client_put(c->client);
 	export_put(c->export);
+	secure_free(c);
 	service_connection_gone(loop);
 	free(c);
 }
@@ -311,12 +334,19 @@ static bool was_heard(const struct conn *c)
 		!ioctl(c->fd, SIOCOUTQ, &unread) && !unread;
 }
 
-static void close_socket(struct conn *c)
+void conn_close_socket(struct conn *c)
 {
 	if (c->fd < 0)
 		return;
 	event_del(&c->read_event);
 	event_del(&c->write_event);
+	if (c->shaking) {
+		/* A worker uses it: it will find the end, and then the socket is closed. */
+		shutdown(c->fd, SHUT_RDWR);
+		return;
+	}
+	if (c->tls && !c->broken)
+		secure_end(c);
 	close(c->fd);
 	c->fd = -1;
 	service_connection_closed(c->loop);
@@ -347,7 +377,7 @@ void conn_kill(struct conn *c, const char *why)
 	handshake_free(c);
 	c->state = CONN_DEAD;
 	c->heard = was_heard(c);
-	close_socket(c);
+	conn_close_socket(c);
 	if (c->reserved)
 		give_back_reserved(c);
 	budget_cancel(&c->waiter);

@@ -15,6 +15,8 @@
 #include "server/nbd/reply.h"
 #include "server/nbd/request.h"
 #include "server/net/loop.h"
+#include "server/net/tls.h"
+#include "server/store/workers.h"
 
 enum conn_state {
 	CONN_HANDSHAKE,
@@ -56,6 +58,10 @@ struct conn {
 
 	struct loop *loop;          /* constant */
 	int fd;                     /* -1: closed */
+	struct tls_session *tls;    /* NULL: plain. A worker's, while it is shaking */
+	bool shaking;               /* a worker goes on with the TLS handshake, ... */
+	int shaken;                 /* ... with this result, as tls_shake */
+	struct work shake;
 	uint64_t serial;            /* constant; for the log */
 	struct conn_handshake *hs;  /* CONN_HANDSHAKE */
 	struct export *export;      /* a reference; NULL during the handshake, like these: */
@@ -104,7 +110,8 @@ struct conn {
 	TAILQ_ENTRY(conn) reply_link;     /* replying */
 	TAILQ_ENTRY(conn) since_link;     /* handshakes or payloads */
 	TAILQ_ENTRY(conn) unread_link;
-	TAILQ_ENTRY(conn) granted_link;   /* in_granted: inbox_lock */
+	TAILQ_ENTRY(conn) granted_link;   /* in_granted: inbox_lock; likewise this: */
+	TAILQ_ENTRY(conn) shaken_link;
 	TAILQ_ENTRY(conn) closing_link;   /* of the loop_disk */
 };
 
@@ -171,6 +178,9 @@ void conn_kill(struct conn *c, const char *why);
  */
 void conn_settle(struct conn *c);
 
+/* Close the socket: at once, or after a worker that uses it. */
+void conn_close_socket(struct conn *c);
+
 /* May its socket be read? */
 bool conn_may_read(const struct conn *c);
 
@@ -196,9 +206,31 @@ void request_free(struct request *r);
 /* Free the requests that a loop keeps for reuse. */
 void request_trim(struct loop *loop);
 
+/* Read and send, inside TLS or not; as readv and sendmsg do, which never block here. */
+ssize_t conn_readv(struct conn *c, struct iovec *iov, int n);
+ssize_t conn_sendv(struct conn *c, struct iovec *iov, int n);
+
+/* --- secure.c --- */
+
+/*
+ * STARTTLS was agreed on: have a worker begin the TLS handshake. False: it cannot; c is to be
+ * killed with *why.
+ */
+bool secure_begin(struct conn *c, const char **why);
+
+/* The socket has something, or room: have the worker go on, unless it is at it. */
+void secure_continue(struct conn *c);
+
+/* The inbox: a worker is done for now. */
+void conn_shaken(struct conn *c);
+
+/* End TLS in order, as far as the socket takes it; and: free it. */
+void secure_end(struct conn *c);
+void secure_free(struct conn *c);
+
 /* --- handshake.c --- */
 
-int handshake_begin(struct conn *c, const struct client_peer *peer);
+int handshake_begin(struct conn *c, const struct arrival *a);
 void handshake_free(struct conn *c);
 
 /* Go on, with what is in the socket. */

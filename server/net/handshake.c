@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "server/net/conn.h"
 #include "server/net/log.h"
@@ -89,15 +89,16 @@ static const struct nbd_exports_ops exports_ops = {
 
 /* ---- setting up ---- */
 
-int handshake_begin(struct conn *c, const struct client_peer *peer)
+int handshake_begin(struct conn *c, const struct arrival *a)
 {
 	struct conn_handshake *hs = calloc(1, sizeof(*hs));
 
 	if (!hs)
 		return -ENOMEM;
-	hs->peer = *peer;
+	hs->peer = a->peer;
 	hs->result = NBD_HANDSHAKE_NEED_MORE;
 	nbd_handshake_init(&hs->h, &exports_ops, c);
+	nbd_handshake_set_tls(&hs->h, a->tls);
 	nbd_out_init(&hs->out);
 	c->hs = hs;
 	return nbd_handshake_greeting(&hs->h, &hs->out);
@@ -121,8 +122,8 @@ static int send_out(struct conn *c)
 	struct conn_handshake *hs = c->hs;
 
 	while (hs->sent < hs->out.len) {
-		ssize_t n = send(c->fd, hs->out.data + hs->sent, hs->out.len - hs->sent,
-				 MSG_NOSIGNAL);
+		struct iovec iov = { hs->out.data + hs->sent, hs->out.len - hs->sent };
+		ssize_t n = conn_sendv(c, &iov, 1);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -166,7 +167,8 @@ static int feed(struct conn *c)
 	size_t n = c->rest_len, taken;
 
 	if (!in && hs->result == NBD_HANDSHAKE_NEED_MORE) {
-		ssize_t got = recv(c->fd, c->loop->scratch, READ_SIZE, 0);
+		struct iovec iov = { c->loop->scratch, READ_SIZE };
+		ssize_t got = conn_readv(c, &iov, 1);
 
 		if (got < 0 && errno == EINTR)
 			return 0;
@@ -181,17 +183,34 @@ static int feed(struct conn *c)
 	return keep(c, in ? in + taken : NULL, in ? n - taken : 0);
 }
 
+/* STARTTLS is answered. What came before that, outside of TLS, is from who knows whom. */
+static void start_tls(struct conn *c)
+{
+	const char *why = "data between STARTTLS and the answer to it";
+
+	if (c->rest || !secure_begin(c, &why))
+		conn_kill(c, why);
+}
+
 void handshake_work(struct conn *c)
 {
 	struct nbd_export_info info;
 	int res;
 
+	if (c->tls && c->hs->result == NBD_HANDSHAKE_STARTTLS) {
+		secure_continue(c);
+		return;
+	}
 	for (;;) {
 		res = c->watches_write ? -EAGAIN : send_out(c);
 		if (res)
 			break;
 		if (c->hs->result == NBD_HANDSHAKE_CLOSE) {
 			conn_kill(c, nbd_handshake_reason(&c->hs->h));
+			return;
+		}
+		if (c->hs->result == NBD_HANDSHAKE_STARTTLS) {
+			start_tls(c);
 			return;
 		}
 		if (c->hs->result == NBD_HANDSHAKE_ENTER_TRANSMISSION) {

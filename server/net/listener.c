@@ -149,6 +149,7 @@ static bool accept_one(struct listener *l)
 		return false;
 	}
 	a->fd = fd;
+	a->tls = (enum nbd_tls)server_param(&s->server.params.tls);
 	describe_peer(fd, &addr, &a->peer);
 	a->peer.serial = atomic_fetch_add(&s->server.serial, 1) + 1;
 	tune(fd, addr.ss_family);

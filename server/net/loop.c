@@ -82,6 +82,14 @@ void loop_give_granted(struct loop *loop, struct conn *c)
 	pthread_mutex_unlock(&loop->inbox_lock);
 }
 
+void loop_give_shaken(struct loop *loop, struct conn *c)
+{
+	pthread_mutex_lock(&loop->inbox_lock);
+	TAILQ_INSERT_TAIL(&loop->in_shaken, c, shaken_link);
+	signal_inbox(loop);
+	pthread_mutex_unlock(&loop->inbox_lock);
+}
+
 void loop_forget_granted(struct loop *loop, struct conn *c)
 {
 	pthread_mutex_lock(&loop->inbox_lock);
@@ -129,6 +137,7 @@ void loop_open_inbox(struct loop *loop)
 	struct dismissals dismissals = STAILQ_HEAD_INITIALIZER(dismissals);
 	struct elv_requests requests = TAILQ_HEAD_INITIALIZER(requests);
 	struct arrivals arrivals = TAILQ_HEAD_INITIALIZER(arrivals);
+	struct conn_list shaken = TAILQ_HEAD_INITIALIZER(shaken);
 	struct elv_request *rq;
 	struct dismissal *d;
 	struct arrival *a;
@@ -143,6 +152,7 @@ void loop_open_inbox(struct loop *loop)
 	loop->signalled = false;
 	TAILQ_CONCAT(&requests, &loop->in_requests, link);
 	TAILQ_CONCAT(&arrivals, &loop->in_arrivals, link);
+	TAILQ_CONCAT(&shaken, &loop->in_shaken, shaken_link);
 	STAILQ_CONCAT(&dismissals, &loop->in_dismissals);
 	orders = loop->in_orders;
 	loop->in_orders = 0;
@@ -156,6 +166,10 @@ void loop_open_inbox(struct loop *loop)
 	while ((rq = TAILQ_FIRST(&requests))) {
 		TAILQ_REMOVE(&requests, rq, link);
 		reply_add(request_of(rq));
+	}
+	while ((c = TAILQ_FIRST(&shaken))) {
+		TAILQ_REMOVE(&shaken, c, shaken_link);
+		conn_shaken(c);
 	}
 	while ((a = TAILQ_FIRST(&arrivals))) {
 		TAILQ_REMOVE(&arrivals, a, link);
@@ -404,6 +418,7 @@ static void init_lists(struct loop *loop)
 	TAILQ_INIT(&loop->spent);
 	TAILQ_INIT(&loop->in_requests);
 	TAILQ_INIT(&loop->in_granted);
+	TAILQ_INIT(&loop->in_shaken);
 	TAILQ_INIT(&loop->in_arrivals);
 	STAILQ_INIT(&loop->in_dismissals);
 }
@@ -425,11 +440,12 @@ int loop_init(struct loop *loop, struct service *service, unsigned index, char *
 	loop->scratch = malloc(LOOP_SCRATCH);
 	loop->iov = calloc(LOOP_IOV, sizeof(*loop->iov));
 	loop->heads = malloc(LOOP_HEADS);
+	loop->stage = malloc(TLS_STAGE);
 	loop->outbox = calloc(service->nloops, sizeof(*loop->outbox));
 	for (unsigned i = 0; loop->outbox && i < service->nloops; i++)
 		TAILQ_INIT(&loop->outbox[i]);
 	res = -ENOMEM;
-	if (loop->scratch && loop->iov && loop->heads && loop->outbox)
+	if (loop->scratch && loop->iov && loop->heads && loop->stage && loop->outbox)
 		res = init_events(loop);
 	if (res)
 		snprintf(err, errlen, "cannot set up a thread: %s", strerror(-res));
@@ -464,6 +480,7 @@ void loop_exit(struct loop *loop)
 	free(loop->scratch);
 	free(loop->iov);
 	free(loop->heads);
+	free(loop->stage);
 	free(loop->outbox);
 	pthread_mutex_destroy(&loop->inbox_lock);
 }

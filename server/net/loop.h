@@ -25,6 +25,7 @@
 
 #include "sched/elevator.h"
 #include "server/export/registry.h"
+#include "server/nbd/handshake.h"
 #include "server/net/pool.h"
 #include "server/store/store.h"
 
@@ -57,6 +58,7 @@ TAILQ_HEAD(loop_disks, loop_disk);
 struct arrival {
 	int fd;
 	struct client_peer peer;
+	enum nbd_tls tls;
 	TAILQ_ENTRY(arrival) link;
 };
 TAILQ_HEAD(arrivals, arrival);
@@ -118,12 +120,14 @@ struct loop {
 	uint8_t *scratch;             /* LOOP_SCRATCH bytes */
 	struct iovec *iov;            /* LOOP_IOV */
 	uint8_t *heads;               /* of replies: LOOP_HEADS bytes */
+	uint8_t *stage;               /* of tls_sendv: TLS_STAGE bytes */
 
 	/* ---- the inbox: any thread, under its lock ---- */
 	pthread_mutex_t inbox_lock;
 	bool signalled;               /* inbox_fd is, or will be, readable */
 	struct elv_requests in_requests;
 	struct conn_list in_granted;
+	struct conn_list in_shaken;   /* a worker has done with them: secure.c */
 	struct arrivals in_arrivals;
 	struct dismissals in_dismissals;
 	unsigned in_orders;           /* enum loop_order */
@@ -161,6 +165,9 @@ void loop_give_dismissal(struct loop *loop, struct dismissal *d);
 
 /* Finished requests of this loop's connections; the list is empty afterwards. */
 void loop_give_requests(struct loop *loop, struct elv_requests *done);
+
+/* A worker has gone on with the TLS handshake of a connection of this loop. */
+void loop_give_shaken(struct loop *loop, struct conn *c);
 
 /* The budget that a connection of this loop waits for was granted. */
 void loop_give_granted(struct loop *loop, struct conn *c);

@@ -523,7 +523,7 @@ bool conn_last_words(struct conn *c)
 				memcpy(more, before, len);
 			words = more;
 		}
-		n = recv(c->fd, words + len, room - len, MSG_DONTWAIT);
+		n = conn_readv(c, &(struct iovec){ words + len, room - len }, 1);
 		len += n > 0 ? (size_t)n : 0;
 	} while (n > 0 || (n < 0 && errno == EINTR));
 	if (!words || !has_disc(c, words, len)) {
@@ -586,7 +586,7 @@ void conn_receive(struct conn *c)
 		room = CONN_SMALL_READ;
 	iov[niov++] = (struct iovec){ scratch + c->head_len, room - c->head_len };
 	want = direct + room - c->head_len;
-	n = readv(c->fd, iov, niov);
+	n = conn_readv(c, iov, niov);
 	if (n < 0) {
 		read_failed(c, errno);
 		return;

@@ -340,7 +340,6 @@ static void send_failed(struct conn *c, int error)
 
 void reply_send(struct conn *c)
 {
-	struct msghdr msg = { .msg_iov = c->loop->iov };
 	unsigned before = c->nreplies;
 	struct layout l;
 	ssize_t n;
@@ -349,8 +348,7 @@ void reply_send(struct conn *c)
 		return;
 	while (c->nreplies) {
 		l = gather(c);
-		msg.msg_iovlen = (size_t)l.n;
-		n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = conn_sendv(c, c->loop->iov, l.n);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN) {

@@ -109,6 +109,33 @@ void service_kick(struct service *s)
 	pthread_mutex_unlock(&s->server.lock);
 }
 
+void service_set_tls(struct service *s, struct tls_context *tls)
+{
+	struct tls_context *old;
+
+	if (tls && !s->has_workers)
+		s->has_workers = !workers_get(); /* they shake hands: secure.c */
+	if (!s->has_workers) {
+		tls_context_put(tls);
+		tls = NULL;
+	}
+	pthread_mutex_lock(&s->tls_lock);
+	old = s->tls;
+	s->tls = tls;
+	pthread_mutex_unlock(&s->tls_lock);
+	tls_context_put(old);
+}
+
+struct tls_context *service_tls(struct service *s)
+{
+	struct tls_context *tls;
+
+	pthread_mutex_lock(&s->tls_lock);
+	tls = tls_context_get(s->tls);
+	pthread_mutex_unlock(&s->tls_lock);
+	return tls;
+}
+
 /* ---- start ---- */
 
 static void request_stop(void *ctx)
@@ -156,6 +183,7 @@ int service_init(struct service *s, const struct server_params *params)
 	s->signal_fd = s->gone_fd = -1;
 	listeners_init(&s->listeners);
 	service_reloads_init(s);
+	pthread_mutex_init(&s->tls_lock, NULL);
 	pthread_mutex_init(&s->start_lock, NULL);
 	pthread_cond_init(&s->start_cond, NULL);
 	res = server_init(&s->server, params);
@@ -631,6 +659,10 @@ void service_exit(struct service *s)
 	if (s->gone_fd >= 0)
 		close(s->gone_fd);
 	service_reloads_exit(s);
+	service_set_tls(s, NULL);
+	if (s->has_workers)
+		workers_put();
+	pthread_mutex_destroy(&s->tls_lock);
 	pthread_mutex_destroy(&s->start_lock);
 	pthread_cond_destroy(&s->start_cond);
 }

@@ -15,6 +15,7 @@
 #include "server/export/registry.h"
 #include "server/net/listener.h"
 #include "server/net/loop.h"
+#include "server/net/tls.h"
 
 struct control_socket;
 
@@ -52,6 +53,10 @@ struct service {
 		pthread_mutex_t lock;          /* of the reports, for loop 0 */
 		STAILQ_HEAD(, reload_report) reports;
 	} reloads;
+
+	bool has_workers;                      /* main thread: it holds the pool */
+	pthread_mutex_t tls_lock;
+	struct tls_context *tls;               /* tls_lock; NULL: none */
 
 	int signal_fd;
 	int gone_fd;                           /* readable: while stopping, something has ended */
@@ -94,7 +99,16 @@ enum service_status service_run(struct service *s);
 /* Free everything. After a failed start as well. */
 void service_exit(struct service *s);
 
+/*
+ * New handshakes use this; a reference is taken over. NULL: there is no TLS. Nor is there any if no
+ * thread can be had for it: then clients that ask are refused.
+ */
+void service_set_tls(struct service *s, struct tls_context *tls);
+
 /* --- for the loops --- */
+
+/* What connections have to prove themselves with, with a reference; NULL: nothing. Any thread. */
+struct tls_context *service_tls(struct service *s);
 
 /* A thread: its start came out like this. */
 void service_thread_started(struct service *s, int result, const char *err);

@@ -1,0 +1,41 @@
+/* Private to tls.c and tls_context.c. */
+#ifndef SERVER_NET_TLS_INTERNAL_H
+#define SERVER_NET_TLS_INTERNAL_H
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "server/net/tls.h"
+
+struct tls_psk {
+	char *user;
+	gnutls_datum_t key;
+	STAILQ_ENTRY(tls_psk) link;
+};
+
+struct tls_context {
+	atomic_uint refs;
+	bool verify_peer;
+	gnutls_certificate_credentials_t x509;   /* NULL: none */
+	gnutls_psk_server_credentials_t psk;     /* NULL: none */
+	gnutls_priority_t priority;
+	STAILQ_HEAD(, tls_psk) psks;
+};
+
+struct tls_session {
+	struct tls_context *ctx; /* a reference */
+	gnutls_session_t tls;
+	gnutls_typed_vdata_st purpose[1]; /* of clients' certificates */
+	size_t pending;          /* bytes of a record that the socket did not take so far */
+	int error;               /* of GnuTLS: nothing goes on after it; 0: none */
+	bool shaken;             /* the handshake is done */
+	bool at_end;             /* the other end has closed TLS, or its socket */
+	char why[200];
+	char name[TLS_NAME_MAX + 1];
+	char description[64];
+};
+
+#endif

@@ -151,10 +151,21 @@ static int lift_after_fork(void)
 	return res ? -1 : 0;
 }
 
-static void lift_cleanup(void)
+static void end_host(void)
 {
 	host_close(host);
 	host = NULL;
+}
+
+/* All requests have returned. What was written may not be durable yet: as in liftd, it is now. */
+static void lift_cleanup(void)
+{
+	int error;
+
+	end_host();
+	error = export_flush(export);
+	if (error)
+		nbdkit_error("the last flush failed, writes may be lost: %s", strerror(-error));
 }
 
 /* ---- connections ---- */
@@ -434,7 +445,7 @@ static char *help;
  */
 static void lift_unload(void)
 {
-	lift_cleanup();
+	end_host();
 	while (export && !TAILQ_EMPTY(&gate.conns))
 		lift_close(TAILQ_FIRST(&gate.conns));
 	if (has_server)

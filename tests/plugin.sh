@@ -231,7 +231,7 @@ wait_for "[[ \$(clients) == 'ip 3 100' ]]" 20
 release
 stop_liftd
 
-# ---- errors, and clients that are killed ---------------------------------------------------------------------------
+# ---- errors of the disk --------------------------------------------------------------------------------------------
 
 new_image
 start_nbdkit "$img" fault_error_at=1 fault_sync_error_every=1
@@ -257,6 +257,40 @@ new_image
 start_nbdkit "$img" fault_space=1M cache=none
 refuses 1 "No space left" qemu-io -f raw -c "write 0 4M" "$URI"
 stop_liftd
+
+# ---- the last flush ------------------------------------------------------------------------------------------------
+
+# Write a block of x, and flush nothing.
+write_only()
+{
+	PYTHONPATH=$tests/helpers python3 -c 'import sys, nbdraw
+assert nbdraw.Client(sys.argv[1]).go().write(0, b"x" * 4096) == 0' "$SOCK"
+	[[ $(counter syncs) == 0 ]] || fail "something else has flushed"
+}
+
+has_block()
+{
+	[[ $(head -c 4096 "$img" | tr -d x | wc -c) == 0 ]]
+}
+
+for end in kill_liftd stop_liftd; do
+	new_image
+	start_nbdkit "$img" fault_volatile=1
+	write_only
+	! has_block || fail "fault_volatile=1 did not keep the block back"
+	$end
+	if [[ $end == stop_liftd ]]; then
+		has_block || fail "a stop did not flush"
+	else
+		! has_block || fail "the end of the process flushed"
+	fi
+done
+start_nbdkit "$img" fault_sync_error_every=1
+write_only
+stop_liftd
+grep -q 'nbdkit: error: the last flush failed, .*: Input/output error' "$LIFTD_LOG" || fail "nothing was said about the last flush"
+
+# ---- clients that are killed ---------------------------------------------------------------------------------------
 
 # Each connection has one request: nbdkit 1.32 may end with an assertion of its own (connections.c, raw_send_socket) if
 # several threads have answers for a client that is gone.

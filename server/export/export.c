@@ -164,6 +164,16 @@ int export_open(struct server *s, const struct export_settings *st, struct expor
 	return res;
 }
 
+int export_flush(struct export *e)
+{
+	struct elv_io io = { .store = &e->store->elv, .op = ELV_FLUSH };
+
+	if (!store_can(e->store, STORE_CAN_WRITE))
+		return 0;
+	store_run(e->store, &io);
+	return io.result < 0 ? (int)io.result : 0;
+}
+
 /* ---- the server ---- */
 
 static uint64_t monotonic(void)

@@ -84,6 +84,12 @@ void export_publish(struct export *e);
 void export_discard(struct export *e);
 
 /*
+ * The flush at a stop, when nothing is in flight any more: whatever was written is durable then.
+ * Blocking; under no lock. 0, also if the store cannot be written to, or a negative errno.
+ */
+int export_flush(struct export *e);
+
+/*
  * The settings of clients by a rule; `match` as in server/export/rules.h. 0, or a negative errno
  * with *err filled. Accounts that exist change too. No lock held.
  */

@@ -554,14 +554,11 @@ static void *flush_all(void *arg)
 	struct export *e;
 
 	TAILQ_FOREACH(e, &s->server.exports, link) {
-		struct elv_io io = { .store = &e->store->elv, .op = ELV_FLUSH };
+		int error = export_flush(e);
 
-		if (!store_can(e->store, STORE_CAN_WRITE))
-			continue;
-		store_run(e->store, &io);
-		if (io.result < 0) {
+		if (error) {
 			log_error("export '%s': the last flush failed, writes may be lost: %s",
-				  e->name, strerror((int)-io.result));
+				  e->name, strerror(-error));
 			atomic_store(&s->lost, true);
 		}
 	}

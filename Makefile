@@ -42,8 +42,9 @@ ifeq ($(call no_package,$(PLUGIN_PKGS)),)
 PLUGIN_CFLAGS := $(shell pkg-config --cflags $(PLUGIN_PKGS))
 PLUGIN_LIBS   := $(shell pkg-config --libs liburing jansson)
 # nbdkit looks for plugins in this place only; with a prefix that is no system's, it must be told.
-PLUGIN_DIR    ?= $(shell pkg-config $(if $(filter /usr /usr/local,$(PREFIX)),,--define-variable=prefix=$(PREFIX)) \
-		 --variable=plugindir $(PLUGIN_PKGS))
+NBDKIT_DIR    := $(shell pkg-config --variable=plugindir $(PLUGIN_PKGS))
+PLUGIN_DIR    ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(NBDKIT_DIR),$(shell pkg-config \
+		 --define-variable=prefix=$(PREFIX) --variable=plugindir $(PLUGIN_PKGS)))
 endif
 ifeq ($(TESTS_MISSING),)
 LIB_CFLAGS  += $(shell pkg-config --cflags $(CHECK_PKGS) $(HELPER_PKGS))
@@ -251,6 +252,10 @@ ifneq ($(PLUGIN),)
 	@mkdir -p $(DESTDIR)$(PLUGIN_DIR)
 	@echo "install $(DESTDIR)$(PLUGIN_DIR)/$(notdir $(PLUGIN))"
 	@install -m 755 $(PLUGIN) $(DESTDIR)$(PLUGIN_DIR)/
+ifneq ($(PLUGIN_DIR),$(NBDKIT_DIR))
+	@echo "note: 'nbdkit lift' is looked for in $(NBDKIT_DIR) only: give nbdkit the path of the plugin,"
+	@echo "note: or set PLUGIN_DIR"
+endif
 endif
 	@+$(MAKE) --no-print-directory install-man
 

@@ -108,8 +108,8 @@ start_liftd()
 	}
 }
 
-# nbdkit with the plugin. It does not free what it has of clients that are there when it stops, and is built without
-# sanitizers: nothing could be said about leaks.
+# nbdkit with the plugin. It is built without sanitizers, and with libasan loaded before it (LD_PRELOAD) it may hang at
+# its end: after some errors, with its own plugins too, it waits in libp11-kit's destructor for a lock of the C library.
 requires_nbdkit()
 {
 	case $BUILD in

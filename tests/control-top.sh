@@ -34,6 +34,8 @@ ctl top --interval 0.1 -n 3 >"$tmp/out"
 kill "$BG_PID"
 wait_for '[[ $(ctl --json clients) == "[]" ]]' 20
 
+# In a chroot there may be none.
+python3 -c 'import os; os.openpty()' 2>/dev/null || skip "there are no pseudo-terminals here; without a terminal top is right"
 python3 "$tests/helpers/control_top.py" "$lift" "$CTL" "$SOCK" "$LIFTD_PID"
 wait_for '_gone $LIFTD_PID' 20
 stop_liftd

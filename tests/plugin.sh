@@ -171,7 +171,9 @@ PY
 if [[ $(id -u) -eq 0 ]] && command -v setpriv >/dev/null; then
 	chmod 755 "$tmp"
 	chmod 644 "$img"
-	as_nobody=(timeout 60 setpriv --reuid 65534 --clear-groups nbdkit -U - "$plugin" "$img")
+	# The build may lie where nobody may look, as in /root.
+	install -m 755 "$plugin" "$tmp/nbdkit-lift-plugin.so"
+	as_nobody=(timeout 60 setpriv --reuid 65534 --clear-groups nbdkit -U - "$tmp/nbdkit-lift-plugin.so" "$img")
 	"${as_nobody[@]}" -r --run 'nbdinfo --size "$uri"' | grep -qx $size || fail "-r: an image that cannot be written to"
 	refuses 1 "cannot be opened for writing" "${as_nobody[@]}" --run 'nbdinfo --size "$uri"'
 fi

@@ -14,7 +14,7 @@ const struct cli_option liftctl_options[] = {
 	  "Without it top goes on until q or Ctrl-C; where the output is no terminal there is "
 	  "one." },
 	{ CTL_VERSION, "version", NULL, "print the version", NULL },
-	{ 'h', "help", NULL, "print this text", NULL },
+	{ 'h', "help", NULL, "print the commands and options", NULL },
 	{ .name = NULL }
 };
 

@@ -66,9 +66,9 @@ const struct cli_option liftd_options[] = {
 	{ OPT_PID_FILE, "pid-file", "FILE", "write the process id there", NULL },
 	{ OPT_USER, "user", "USER", "become this user once everything is open", NULL },
 	{ OPT_GROUP, "group", "GROUP", "become this group (the user's)", NULL },
-	{ OPT_LOG, "log", "LEVEL", "error, warning, info or debug", NULL },
+	{ OPT_LOG, "log", "LEVEL", "how much to log: error, warning, info or debug", NULL },
 	{ OPT_VERSION, "version", NULL, "print the version", NULL },
-	{ OPT_HELP, "help", NULL, "print this text", NULL },
+	{ OPT_HELP, "help", NULL, "print the options and settings", NULL },
 	{ .name = NULL }
 };
 

@@ -44,7 +44,7 @@ const struct cli_option liftd_options[] = {
 	{ OPT_DUMP, "dump-config", NULL, "only print all settings, as a configuration", NULL },
 	{ 'U', "unix", "PATH", "listen on a Unix socket", "May be repeated." },
 	{ 'p', "port", "N", "TCP port (10809)",
-	  "With 0 the kernel chooses one; the log says which." },
+	  "With 0 the kernel chooses one for each address; the log says which." },
 	{ 'b', "bind", "ADDRESS",
 	  "listen on TCP at this address; without it on 127.0.0.1 and ::1, or not at all with a "
 	  "Unix socket and no port",

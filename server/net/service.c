@@ -278,7 +278,7 @@ static enum service_status open_control(struct service *s, char *err, size_t err
 		snprintf(err, errlen, "control socket: %.400s", why);
 		return res == -EINVAL || res == -ENAMETOOLONG ? SERVICE_MISUSED : SERVICE_BROKEN;
 	}
-	log_warning("no control socket: %s", err);
+	log_warning("no control socket: %s (--control PATH puts it elsewhere)", err);
 	return SERVICE_STOPPED;
 }
 

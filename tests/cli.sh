@@ -77,7 +77,7 @@ stop_liftd
 [[ ! -e $SOCK && ! -e $CTL ]] || fail "sockets are left behind"
 port=$(free_port)
 background python3 -c "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', $port)); s.listen(); time.sleep(600)"
-wait_for "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", $port))' 2>/dev/null" 10
+wait_for "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", $port))' 2>/dev/null" 60
 refuses 1 "127.0.0.1:$port.*in use" "$liftd" -p "$port" --control "$tmp/c" "$img"
 
 # ---- 0 ----

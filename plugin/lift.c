@@ -415,24 +415,27 @@ static int lift_cache(void *handle, uint32_t count, uint64_t offset, uint32_t fl
 	return pass(handle, ELV_CACHE, "cache", 0, NULL, offset, count);
 }
 
+/* Through the gate like all else. It may stop early; nbdkit asks again for the rest. */
 static int lift_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags,
 			struct nbdkit_extents *extents)
 {
-	uint64_t end = offset + count, length;
-	bool hole;
+	enum { MANY = 1024 };
+	struct elv_status *status = calloc(1, sizeof(*status) + MANY * sizeof(struct elv_extent));
+	int res;
 
-	(void)handle;
-	do {
-		int error = store_extents(export->store, offset, end - offset, &length, &hole);
+	if (!status)
+		return fail("extents", offset, count, -ENOMEM);
+	status->max = flags & NBDKIT_FLAG_REQ_ONE ? 1 : MANY;
+	res = pass(handle, ELV_STATUS, "extents", 0, (char *)status, offset, count);
+	for (uint32_t i = 0; !res && i < status->n; i++) {
+		const struct elv_extent *e = &status->extent[i];
 
-		if (error)
-			return fail("extents", offset, end - offset, error);
-		if (nbdkit_add_extent(extents, offset, length,
-				      hole ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO : 0))
-			return -1;
-		offset += length;
-	} while (offset < end && !(flags & NBDKIT_FLAG_REQ_ONE));
-	return 0;
+		res = nbdkit_add_extent(extents, offset, e->length,
+					e->hole ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO : 0);
+		offset += e->length;
+	}
+	free(status);
+	return res;
 }
 
 /* ---- the end, and what there is to tell ---- */

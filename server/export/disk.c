@@ -1,5 +1,6 @@
 #include "server/export/disk.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,30 +81,38 @@ static int check_agreement(const struct export *e, const struct export *other, c
 	return 0;
 }
 
-static struct disk *disk_new(struct server *s, uint64_t device, const char *group)
+/* One that has no export any more, or another. */
+static struct disk *disk_unused(struct server *s)
 {
-	struct disk *d = calloc(1, sizeof(*d)), *other;
+	struct disk *d;
 
+	TAILQ_FOREACH(d, &s->disks, link)
+		if (!d->exports)
+			return d;
+	d = calloc(1, sizeof(*d));
 	if (!d)
 		return NULL;
-	if (group && !(d->group = strdup(group))) {
-		free(d);
+	pthread_mutex_init(&d->lock, NULL);
+	d->index = s->ndisks++;
+	TAILQ_INSERT_TAIL(&s->disks, d, link);
+	return d;
+}
+
+static struct disk *disk_new(struct server *s, uint64_t device, const char *group)
+{
+	char *copy = group ? strdup(group) : NULL;
+	struct disk *d = !group || copy ? disk_unused(s) : NULL;
+
+	if (!d) {
+		free(copy);
 		return NULL;
 	}
-	pthread_mutex_init(&d->lock, NULL);
+	/* Loops that have visited it before may do so now. */
+	disk_lock(d);
 	elv_disk_init(&d->elv);
+	disk_unlock(d);
 	d->device = device;
-	pthread_mutex_lock(&s->lock);
-again:
-	TAILQ_FOREACH(other, &s->disks, link)
-		if (other->index == d->index) {
-			d->index++;
-			goto again;
-		}
-	if (d->index >= s->ndisks)
-		s->ndisks = d->index + 1;
-	TAILQ_INSERT_TAIL(&s->disks, d, link);
-	pthread_mutex_unlock(&s->lock);
+	d->group = copy;
 	return d;
 }
 
@@ -113,6 +122,8 @@ static struct disk *disk_find(struct server *s, uint64_t device, const char *gro
 	struct disk *d;
 
 	TAILQ_FOREACH(d, &s->disks, link) {
+		if (!d->exports)
+			continue;
 		if (group ? same_text(d->group, group) : !d->group && device && d->device == device)
 			return d;
 	}
@@ -168,7 +179,7 @@ int disk_attach(struct server *s, struct export *e, char *err, size_t errlen)
 	return 0;
 }
 
-void disk_detach(struct server *s, struct export *e)
+void disk_detach(struct export *e)
 {
 	struct disk *d = e->disk;
 
@@ -182,10 +193,19 @@ void disk_detach(struct server *s, struct export *e)
 	e->disk = NULL;
 	if (--d->exports)
 		return;
-	pthread_mutex_lock(&s->lock);
-	TAILQ_REMOVE(&s->disks, d, link);
-	pthread_mutex_unlock(&s->lock);
-	pthread_mutex_destroy(&d->lock);
 	free(d->group);
-	free(d);
+	d->group = NULL;
+	d->device = 0;
+}
+
+void disks_free(struct server *s)
+{
+	struct disk *d;
+
+	while ((d = TAILQ_FIRST(&s->disks))) {
+		assert(!d->exports);
+		TAILQ_REMOVE(&s->disks, d, link);
+		pthread_mutex_destroy(&d->lock);
+		free(d);
+	}
 }

@@ -4,6 +4,9 @@
  * An export's disk is found by its store's geometry.device, or by the device_group that it names;
  * an export of a store that is in use already shares that store's disk. A store without a device
  * (geometry.device 0) and without a group has a disk of its own.
+ *
+ * A disk lives as long as the server: loops have pointers to those that they have visited, and may
+ * visit one again for nothing. One that has lost its last export is used for the next new disk.
  */
 #ifndef SERVER_EXPORT_DISK_H
 #define SERVER_EXPORT_DISK_H
@@ -23,13 +26,13 @@ struct disk {
 	pthread_mutex_t lock;
 	struct elv_disk elv;  /* lock; and every elevator, client and store that belongs to it */
 
-	/* Constant while there is an export. */
+	/* Constant while there is an export; the index for ever. */
 	uint64_t device;      /* 0: none */
 	char *group;          /* device_group; NULL: none */
-	unsigned index;       /* of its loops' tables: small, unique among living disks */
+	unsigned index;       /* of its loops' tables: small, unique */
 
 	/* Main thread. */
-	unsigned exports;
+	unsigned exports;     /* 0: nothing is done with it until another export gets it */
 	TAILQ_ENTRY(disk) link;
 };
 TAILQ_HEAD(disks, disk);
@@ -62,7 +65,10 @@ int disk_attach(struct server *s, struct export *e, char *err, size_t errlen);
 /* Does it rotate, by e's setting or, with auto, by what its open store found? */
 bool disk_rotational(const struct export *e);
 
-/* e leaves its disk, which may be gone then. Its elevator is gone already. Main thread. */
-void disk_detach(struct server *s, struct export *e);
+/* e leaves its disk. Its elevator is gone already. Main thread. */
+void disk_detach(struct export *e);
+
+/* Free all of them: no export is left, and no loop. */
+void disks_free(struct server *s);
 
 #endif

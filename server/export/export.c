@@ -22,11 +22,16 @@ static struct export *by_name(struct server *s, const char *name, size_t len)
 	return NULL;
 }
 
-/* The first one that is not hidden, after e or of all. */
+static bool is_shown(const struct export *e)
+{
+	return !e->hidden && !export_is_going(e);
+}
+
+/* The first one that is shown, after e or of all. */
 static struct export *next_shown(struct server *s, struct export *e)
 {
 	e = e ? TAILQ_NEXT(e, link) : TAILQ_FIRST(&s->exports);
-	while (e && e->hidden)
+	while (e && !is_shown(e))
 		e = TAILQ_NEXT(e, link);
 	return e;
 }
@@ -78,7 +83,7 @@ static void export_close(struct export *e)
 		disk_unlock(e->disk);
 		memset(e->settings.policy, 0, sizeof(e->settings.policy));
 	}
-	disk_detach(e->server, e);
+	disk_detach(e);
 	if (e->store)
 		store_close(e->store);
 	export_settings_free(&e->settings);
@@ -105,7 +110,7 @@ int export_open_hidden(struct server *s, const struct export_settings *st, struc
 		       char *err, size_t errlen)
 {
 	const char *name = st->export.name ? st->export.name : "";
-	struct export *e = calloc(1, sizeof(*e));
+	struct export *e = calloc(1, sizeof(*e)), *other;
 	int res;
 
 	if (!e)
@@ -118,7 +123,13 @@ int export_open_hidden(struct server *s, const struct export_settings *st, struc
 		free(e);
 		return no_memory(err, errlen);
 	}
-	if (by_name(s, name, strlen(name))) {
+	/* The main thread alone changes the list. */
+	other = by_name(s, name, strlen(name));
+	if (other && export_is_going(other)) {
+		snprintf(err, errlen, "export '%s': one of this name is still being removed: try "
+			 "again when it has gone", name);
+		res = -EBUSY;
+	} else if (other) {
 		snprintf(err, errlen, "two exports are called '%s': give one of them another name",
 			 name);
 		res = -EEXIST;
@@ -152,6 +163,72 @@ void export_discard(struct export *e)
 	TAILQ_REMOVE(&e->server->exports, e, link);
 	pthread_mutex_unlock(&e->server->lock);
 	export_close(e);
+}
+
+bool export_let_go(struct export *e, unsigned n)
+{
+	bool first;
+
+	pthread_mutex_lock(&e->server->lock);
+	first = !export_is_going(e);
+	if (first) {
+		assert(!e->hidden);
+		atomic_store(&e->going, true);
+		e->refs += n;
+	}
+	pthread_mutex_unlock(&e->server->lock);
+	return first;
+}
+
+bool export_is_unused(struct export *e)
+{
+	bool unused;
+
+	pthread_mutex_lock(&e->server->lock);
+	unused = export_is_going(e) && !e->refs;
+	pthread_mutex_unlock(&e->server->lock);
+	return unused;
+}
+
+void export_close_unused(struct export *e)
+{
+	struct server *s = e->server;
+	struct export *other;
+
+	pthread_mutex_lock(&s->lock);
+	assert(export_is_going(e) && !e->refs);
+	TAILQ_REMOVE(&s->exports, e, link);
+	rules_drop_export(&s->rules, e);
+	pthread_mutex_unlock(&s->lock);
+	TAILQ_FOREACH(other, &s->exports, link)
+		if (other->store == e->store)
+			break;
+	if (other)
+		store_rename(e->store, other->name);
+	export_close(e);
+}
+
+int export_remove(struct server *s, const char *name, uint64_t *serial)
+{
+	struct export *e;
+	int res = 0;
+
+	if (!s->remove)
+		return -ENOTSUP;
+	pthread_mutex_lock(&s->lock);
+	e = by_name(s, name, strlen(name));
+	if (e && e->hidden)
+		e = NULL;
+	if (e)
+		e->refs++;
+	pthread_mutex_unlock(&s->lock);
+	if (!e)
+		return -ENOENT;
+	*serial = e->serial;
+	if (!export_is_going(e))
+		res = s->remove(s->stop_ctx, e);
+	export_put(e);
+	return res;
 }
 
 int export_open(struct server *s, const struct export_settings *st, struct export **out, char *err,
@@ -213,6 +290,7 @@ void server_exit(struct server *s)
 		TAILQ_REMOVE(&s->exports, e, link);
 		export_close(e);
 	}
+	disks_free(s);
 	rules_free(&s->rules);
 	budget_exit(&s->budget);
 	pthread_mutex_destroy(&s->lock);
@@ -272,7 +350,7 @@ struct export *export_find(struct server *s, const char *name, size_t len)
 		len = strlen(name);
 	}
 	e = by_name(s, name, len);
-	if (e && e->hidden)
+	if (e && !is_shown(e))
 		e = NULL;
 	if (!e && !len) {
 		e = next_shown(s, NULL);
@@ -303,12 +381,31 @@ struct export *export_next(struct server *s, uint64_t *cursor)
 
 void export_put(struct export *e)
 {
+	struct server *s;
+	bool unused;
+
 	if (!e)
 		return;
-	pthread_mutex_lock(&e->server->lock);
+	s = e->server;
+	pthread_mutex_lock(&s->lock);
 	assert(e->refs);
-	e->refs--;
-	pthread_mutex_unlock(&e->server->lock);
+	unused = !--e->refs && export_is_going(e);
+	pthread_mutex_unlock(&s->lock);
+	/* From here on it may be gone. */
+	if (unused && s->unused)
+		s->unused(s->stop_ctx);
+}
+
+bool export_leaves(struct server *s, const char *name, size_t len)
+{
+	struct export *e;
+	bool yes;
+
+	pthread_mutex_lock(&s->lock);
+	e = by_name(s, name, len);
+	yes = e && export_is_going(e);
+	pthread_mutex_unlock(&s->lock);
+	return yes;
 }
 
 const char *export_name(const struct export *e)

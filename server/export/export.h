@@ -116,6 +116,9 @@ struct export *export_find(struct server *s, const char *name, size_t len);
  */
 struct export *export_next(struct server *s, uint64_t *cursor);
 
+/* Is there one of this whole name that is being removed? export_find does not find it. */
+bool export_leaves(struct server *s, const char *name, size_t len);
+
 /* Give a reference back. NULL is fine. */
 void export_put(struct export *e);
 
@@ -221,6 +224,17 @@ enum client_end {
  * -ENOMEM, or -ENOTSUP if they are not the server's to close.
  */
 int client_end(struct server *s, const struct export *e, const char *id, enum client_end how);
+
+/* --- taking one away ------------------------------------------------------------------------ */
+
+/*
+ * Have the export of this whole name removed: nobody finds it any more, what its connections ask
+ * for from now on is refused (ESHUTDOWN); what they had asked for is executed and answered, at most
+ * for drain_timeout; then its store is synced, the connections are closed, and the store is. Returns
+ * at once, with the export's serial number. 0, also if it is going already, or with nothing done:
+ * -ENOENT; -ENOTSUP if exports are not the server's to remove; -ESHUTDOWN: it stops; -ENOMEM.
+ */
+int export_remove(struct server *s, const char *name, uint64_t *serial);
 
 /* --- the server ----------------------------------------------------------------------------- */
 

@@ -33,6 +33,7 @@ struct export {
 
 	unsigned refs;                    /* server.lock */
 	bool hidden;                      /* server.lock: nobody finds it */
+	atomic_bool going;                /* being removed; set under server.lock */
 	TAILQ_ENTRY(export) link;         /* server.lock */
 };
 TAILQ_HEAD(exports, export);
@@ -46,18 +47,21 @@ struct server {
 	atomic_uint connections;          /* sockets of clients that are open */
 	atomic_ullong serial;             /* of connections, from 1 */
 
+	struct disks disks;               /* main thread, like the next */
+	unsigned ndisks;
+
 	pthread_mutex_t lock;             /* all below */
 	struct exports exports;
-	struct disks disks;
 	struct identities *identities;    /* CLIENT_HASH buckets */
 	uint64_t next_identity, next_export;
 	struct rules rules;
-	unsigned ndisks;                  /* the largest disk.index ever used, plus one */
 
-	/* Set once by server/net, before the loops run. */
-	void (*stop)(void *ctx);          /* any thread */
+	/* Set once by server/net, before the loops run; to be called from any thread. */
+	void (*stop)(void *ctx);
 	int (*end_client)(void *ctx, const struct export *e, const char *id, enum client_end how);
-	void *stop_ctx;                   /* of both */
+	int (*remove)(void *ctx, struct export *e); /* export_remove; the caller has a reference */
+	void (*unused)(void *ctx);        /* the last reference to one that is going has gone */
+	void *stop_ctx;                   /* of all of them */
 };
 
 /* Everything empty; params are copied. 0 or -ENOMEM. */
@@ -88,6 +92,24 @@ void export_discard(struct export *e);
  * Blocking; under no lock. 0, also if the store cannot be written to, or a negative errno.
  */
 int export_flush(struct export *e);
+
+/*
+ * Taking one away, while the loops run. First nobody is to find it any more, and the caller gets n
+ * references: for as long as somebody may still work on it. False, and none: that was done already.
+ */
+bool export_let_go(struct export *e, unsigned n);
+
+/* Then, when it has no reference any more (main thread; server.unused told of it): */
+bool export_is_unused(struct export *e);
+
+/* It goes, and with it its accounts and the rules for it alone; its store, if nobody shares it. */
+void export_close_unused(struct export *e);
+
+/* Is it being removed? Any thread, with a reference. */
+static inline bool export_is_going(const struct export *e)
+{
+	return atomic_load(&e->going);
+}
 
 /*
  * The settings of clients by a rule; `match` as in server/export/rules.h. 0, or a negative errno

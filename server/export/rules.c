@@ -270,6 +270,19 @@ void rules_forget(struct rules *rules, const char *id, const bool *has)
 	}
 }
 
+void rules_drop_export(struct rules *rules, const struct export *e)
+{
+	struct rule *r, *next;
+
+	for (r = TAILQ_FIRST(rules); r; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (r->export != e)
+			continue;
+		TAILQ_REMOVE(rules, r, link);
+		free(r);
+	}
+}
+
 void rules_free(struct rules *rules)
 {
 	struct rule *r;

@@ -54,6 +54,9 @@ int rules_add(struct rules *rules, const char *match, const struct export *e,
 /* Rules of this whole id for single exports lose the settings that `has` has. */
 void rules_forget(struct rules *rules, const char *id, const bool *has);
 
+/* Those for this export alone go. */
+void rules_drop_export(struct rules *rules, const struct export *e);
+
 /* What a client gets. */
 void rules_params(const struct rules *rules, const char *id, const struct export *e,
 		  struct elv_client_params *params);

@@ -218,6 +218,18 @@ int store_open(const char *name, const struct store_params *params, struct store
 	return 0;
 }
 
+void store_rename(struct store *s, const char *name)
+{
+	for (; s; s = s->below) {
+		char *copy = strdup(name);
+
+		if (!copy) /* the old name still says which image it is about */
+			return;
+		free(s->name);
+		s->name = copy;
+	}
+}
+
 void store_close(struct store *s)
 {
 	if (!s || --s->users)

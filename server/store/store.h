@@ -193,6 +193,12 @@ int store_check_shared(const char *name, const struct store_params *params, cons
 int store_check_params(const struct store *s, const struct store_params *params, char *err,
 		       size_t errlen);
 
+/*
+ * In messages the store is called by the export that opened it, which has given it up: from now on
+ * by this one. Main thread only.
+ */
+void store_rename(struct store *s, const char *name);
+
 /* Give up one use; the last one closes it. No io may be in flight by then. Main thread only. */
 void store_close(struct store *s);
 

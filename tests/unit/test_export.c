@@ -584,6 +584,111 @@ START_TEST(hidden_exports)
 END_TEST
 
 /* Trying says what setting would, and sets nothing. */
+static unsigned unused;
+
+static void count_unused(void *ctx)
+{
+	ck_assert_ptr_eq(ctx, &server);
+	unused++;
+}
+
+static struct export *ordered;
+
+static int take_order(void *ctx, struct export *e)
+{
+	ck_assert_ptr_eq(ctx, &server);
+	ordered = e;
+	return export_let_go(e, 1) ? 0 : -EALREADY;
+}
+
+/* Nobody finds it, but who has it keeps it; then its name and all that was its alone are free. */
+START_TEST(an_export_goes)
+{
+	struct export *a = open_null("a"), *b = open_null("b"), *e;
+	uint64_t cursor = 0, serial = 0;
+	struct disk *disk = a->disk;
+	struct client *c;
+
+	ck_assert_int_eq(export_remove(&server, "a", &serial), -ENOTSUP);
+	server.remove = take_order;
+	server.unused = count_unused;
+	server.stop_ctx = &server;
+	ck_assert_int_eq(export_remove(&server, "", &serial), -ENOENT);
+	c = client(a, "uid:7");
+	ck_assert_int_eq(client_set(&server, a, "uid:7", SET({ "weight", "5" }), NULL, &why), 0);
+	e = export_find(&server, "a", 1);
+	ck_assert_int_eq(export_remove(&server, "a", &serial), 0);
+	ck_assert_ptr_eq(ordered, a);
+	ck_assert_uint_eq(serial, a->serial);
+
+	ck_assert_ptr_null(export_find(&server, "a", 1));
+	ck_assert(export_leaves(&server, "a", 1));
+	ck_assert(!export_leaves(&server, "b", 1));
+	ck_assert_int_eq(export_remove(&server, "a", &serial), 0); /* is under way */
+	ck_assert(!export_let_go(a, 1));
+	ck_assert_ptr_eq(export_next(&server, &cursor), b);
+	export_put(b);
+	ck_assert_ptr_null(export_next(&server, &cursor));
+	ck_assert_ptr_eq(export_find(&server, "", 0), b); /* the only one now */
+	export_put(b);
+	ck_assert_int_eq(try_open("a", NULL, 0, &e), -EBUSY);
+	ck_assert_ptr_nonnull(strstr(err, "still being removed"));
+
+	client_put(c);
+	export_put(a);
+	ck_assert(!export_is_unused(a));
+	ck_assert_uint_eq(unused, 0);
+	export_put(a);
+	ck_assert_uint_eq(unused, 1);
+	ck_assert(export_is_unused(a));
+	export_close_unused(a);
+	ck_assert(!export_leaves(&server, "a", 1));
+	ck_assert_int_eq(export_remove(&server, "a", &serial), -ENOENT);
+
+	a = open_null("a");
+	ck_assert_ptr_eq(a->disk, disk); /* the same place for the loops */
+	ck_assert_uint_eq(disk->exports, 1);
+	c = client(a, "uid:7");
+	ck_assert_uint_eq(c->elv.params.weight, 100);
+	client_put(c);
+	ck_assert_uint_eq(unused, 1);
+}
+END_TEST
+
+/* Of two exports of an image the one that opened it goes. */
+START_TEST(an_image_stays_for_the_other)
+{
+	char path[] = "/tmp/lift-export-XXXXXX";
+	struct export_settings st;
+	struct export *a, *b, *c;
+	struct store *store;
+	int fd = mkstemp(path);
+
+	ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
+	close(fd);
+	ck_assert_int_eq(export_settings_init(&st), 0);
+	ck_assert_int_eq(export_settings_set(&st, SET({ "path", path }, { "name", "a" }), &why), 0);
+	ck_assert_int_eq(export_open(&server, &st, &a, err, sizeof(err)), 0);
+	ck_assert_int_eq(export_settings_set(&st, SET({ "name", "b" }), &why), 0);
+	ck_assert_int_eq(export_open(&server, &st, &b, err, sizeof(err)), 0);
+	store = a->store;
+	ck_assert_ptr_eq(b->store, store);
+	ck_assert(export_let_go(a, 0));
+	export_close_unused(a);
+	ck_assert_uint_eq(store->users, 1);
+	ck_assert_uint_eq(b->disk->exports, 1);
+	ck_assert_int_eq(export_settings_set(&st, SET({ "name", "c" }, { "lock", "off" }), &why), 0);
+	ck_assert_int_eq(export_open(&server, &st, &c, err, sizeof(err)), -EINVAL);
+	ck_assert_msg(strstr(err, "'c' and 'b'"), "%s", err);
+	ck_assert(export_let_go(b, 0));
+	export_close_unused(b);
+	/* Nobody has it: it may be opened in another way. */
+	ck_assert_msg(!export_open(&server, &st, &c, err, sizeof(err)), "%s", err);
+	export_settings_free(&st);
+	unlink(path);
+}
+END_TEST
+
 START_TEST(trying_settings)
 {
 	struct export *a = open_null("a");
@@ -682,6 +787,8 @@ int main(void)
 	tcase_add_test(tc, wrong_matches_are_refused);
 	tcase_add_test(tc, rules_are_replaced);
 	tcase_add_test(tc, hidden_exports);
+	tcase_add_test(tc, an_export_goes);
+	tcase_add_test(tc, an_image_stays_for_the_other);
 	tcase_add_test(tc, trying_settings);
 	tcase_add_test(tc, server_settings_at_run_time);
 	tcase_add_test(tc, accounts_follow_the_rules);

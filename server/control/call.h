@@ -26,7 +26,8 @@ struct call {
 	json_t *data;     /* of the error; may be NULL */
 	bool no_memory;   /* something of the result could not be made */
 	bool stop;        /* the server is to stop after the answer */
-	bool later;       /* the answer is control_reloaded's */
+	bool later;       /* the answer is control_reloaded's, or, with */
+	uint64_t removing; /* the serial of an export, control_removed's */
 };
 
 /* Methods by name. A row of the command table without a handler here is an unknown method. */
@@ -52,6 +53,9 @@ const char *call_text(const struct call *call, const char *name);
 
 /* The export that a parameter names, with a reference; NULL after call_fail. */
 struct export *call_export(struct call *call, const char *param);
+
+/* The call fails: no export has this name. */
+void call_no_export(struct call *call, const char *name);
 
 /* Values; a failure is noted in call->no_memory. The container takes the reference of value. */
 void call_put(struct call *call, json_t *object, const char *key, json_t *value);

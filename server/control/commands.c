@@ -28,6 +28,11 @@ static const struct command_param export_set[] = {
 	{ .name = NULL }
 };
 
+static const struct command_param export_remove[] = {
+	{ .name = "name", .kind = COMMAND_TEXT, .required = true, .word = "EXPORT" },
+	{ .name = NULL }
+};
+
 static const struct command_param maybe_export[] = {
 	{ .name = "export", .kind = COMMAND_TEXT, .word = "EXPORT" },
 	{ .name = NULL }
@@ -87,6 +92,17 @@ const struct command commands[] = {
 	  .more = "Nothing is lost or stopped: what is queued moves over with its age. The\n"
 		  "settings of each scheduler are kept while another one is in use." },
 
+	{ .method = "export.remove", .pattern = "remove EXPORT", .params = export_remove,
+	  .writes = true,
+	  .help = "take an export away; what it has received is finished first",
+	  .more = "New clients do not find it, and what its clients ask for from now on is refused\n"
+		  "(ESHUTDOWN). What they had asked for is executed, answered and flushed, then\n"
+		  "their connections are closed and the image is: at most for drain_timeout, but for\n"
+		  "operations that the disk has. The command waits for that, no longer than\n"
+		  "--timeout. It fails if the last flush did: the export is gone, and writes may be\n"
+		  "lost. If the configuration still names the export, loading it again brings it\n"
+		  "back, with settings that else need a restart as they are there now." },
+
 	{ .method = "client.list", .pattern = "clients [EXPORT]", .params = client_list,
 	  .help = "the clients, of one export or of all",
 	  .more = "A client is an identity that gets one share, however many connections it has.\n"
@@ -128,9 +144,10 @@ const struct command commands[] = {
 	{ .method = "server.reload", .pattern = "reload", .params = no_params, .writes = true,
 	  .help = "load the configuration again; prints what changed and what needs a restart",
 	  .more = "All that can change does: schedulers and their settings, weights and classes\n"
-		  "of clients, time-outs, the log level; exports that are new are added. What was\n"
-		  "set by hand meanwhile is what the configuration says again. If anything is\n"
-		  "wrong with it, nothing changes. SIGHUP does the same." },
+		  "of clients, time-outs, the log level; exports that are new are added, those\n"
+		  "that it has no longer are removed as by `remove`. What was set by hand meanwhile\n"
+		  "is what the configuration says again. If anything is wrong with it, nothing\n"
+		  "changes. SIGHUP does the same." },
 
 	{ .method = "server.shutdown", .pattern = "shutdown", .params = no_params, .writes = true,
 	  .help = "stop the server",

@@ -460,6 +460,7 @@ void control_handle(const struct control *c, const struct control_peer *peer, co
 	}
 	if (call.later && !call.code)
 		out->later = control_later_new(rq.id);
+	out->removing = call.removing;
 	if (call.later && !call.code && !out->later)
 		call_fail(&call, CONTROL_INTERNAL, "out of memory");
 	if (!silent && !out->later)

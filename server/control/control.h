@@ -12,6 +12,8 @@
  *   out of memory                                                  -32603
  *   no such export, no such client, not permitted                  -32001, -32002, -32003
  *   the configuration cannot be loaded                             -32004, data {errors}
+ *   an export is removed, but its last flush failed                -32005
+ *   the server stops                                               -32006
  *
  * A request without an id (a notification) is executed and never answered, unless it is no request.
  */
@@ -20,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -38,6 +41,8 @@ enum control_error {
 	CONTROL_NO_CLIENT = -32002,
 	CONTROL_NOT_PERMITTED = -32003,
 	CONTROL_NO_CONFIG = -32004,
+	CONTROL_NOT_FLUSHED = -32005,
+	CONTROL_STOPPING = -32006,
 };
 
 /* Constant while the server runs. */
@@ -70,7 +75,8 @@ struct control_reply {
 	char *text;
 	size_t len;
 	bool stop; /* once text is sent, or cannot be: server_request_stop */
-	struct control_later *later; /* no text: have the configuration loaded, control_reloaded */
+	struct control_later *later; /* no text: have the configuration loaded, control_reloaded; */
+	uint64_t removing; /* or, if not 0, wait until this export has gone, control_removed */
 };
 
 /*
@@ -108,6 +114,12 @@ void control_report_drop(struct control_report *r);
 /* The answer to a call that waited for this; *later is freed. As control_handle. */
 void control_reloaded(struct control_later *later, const struct control_report *r,
 		      struct control_reply *out);
+
+/*
+ * The answer to a call that waited for an export to go; *later is freed. wrong: a sentence about
+ * what went wrong with that, or NULL.
+ */
+void control_removed(struct control_later *later, const char *wrong, struct control_reply *out);
 
 /* Nobody waits any longer. NULL is fine. */
 void control_later_free(struct control_later *later);

@@ -20,20 +20,14 @@
 
 /* ---- exports ---- */
 
-struct export *call_export(struct call *call, const char *param)
+void call_no_export(struct call *call, const char *name)
 {
-	const char *name = call_text(call, param), *names[64], *near;
-	struct export *e = export_find(call->control->server, name, strlen(name)), *held[64];
+	const char *names[64], *near;
+	struct export *e, *held[64];
 	char shown[CALL_SHOWN], hint[2 * CALL_SHOWN];
 	uint64_t cursor = 0;
 	size_t n = 0;
 
-	if (e)
-		return e;
-	if (!*name) {
-		call_fail(call, CONTROL_NO_EXPORT, "there is no default export: name one");
-		return NULL;
-	}
 	while (n < 64 && (e = export_next(call->control->server, &cursor))) {
 		names[n] = export_name(e);
 		held[n++] = e;
@@ -50,7 +44,18 @@ struct export *call_export(struct call *call, const char *param)
 		  hint);
 	while (n)
 		export_put(held[--n]);
-	return NULL;
+}
+
+struct export *call_export(struct call *call, const char *param)
+{
+	const char *name = call_text(call, param);
+	struct export *e = export_find(call->control->server, name, strlen(name));
+
+	if (!e && !*name)
+		call_fail(call, CONTROL_NO_EXPORT, "there is no default export: name one");
+	else if (!e)
+		call_no_export(call, name);
+	return e;
 }
 
 static json_t *policy_names(struct call *call)
@@ -277,6 +282,30 @@ static void export_set_call(struct call *call)
 	export_put(e);
 }
 
+/* The name must be whole: "" is nobody's. */
+static void export_remove_call(struct call *call)
+{
+	const char *name = call_text(call, "name");
+
+	switch (export_remove(call->control->server, name, &call->removing)) {
+	case 0:
+		call->later = true;
+		break;
+	case -ENOENT:
+		call_no_export(call, name);
+		break;
+	case -ENOTSUP:
+		call_fail(call, CONTROL_NO_METHOD, "%s is not possible here: the export belongs to "
+			  "the program that this server is part of", call->command->method);
+		break;
+	case -ESHUTDOWN:
+		call_fail(call, CONTROL_STOPPING, "the server is stopping");
+		break;
+	default:
+		call_fail(call, CONTROL_INTERNAL, "out of memory");
+	}
+}
+
 /* ---- clients ---- */
 
 /* total: its latencies, or NULL. */
@@ -474,6 +503,7 @@ const struct call_handler call_handlers[] = {
 	{ "export.list", export_list },
 	{ "export.get", export_get_call },
 	{ "export.set", export_set_call },
+	{ "export.remove", export_remove_call },
 	{ "client.list", client_list },
 	{ "client.set", client_set_call },
 	{ "client.disconnect", client_disconnect },

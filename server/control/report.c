@@ -1,6 +1,6 @@
 /*
- * server.reload: its call waits while the main thread loads the configuration, and is answered with
- * the report.
+ * Calls that wait for the main thread: server.reload until it has loaded the configuration, which
+ * is answered with the report, and export.remove until the export has gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +92,19 @@ static json_t *lines_json(struct call *call, const struct control_lines *lines)
 	STAILQ_FOREACH(l, lines, link)
 		call_push(call, list, call_string(l->text));
 	return list;
+}
+
+void control_removed(struct control_later *later, const char *wrong, struct control_reply *out)
+{
+	struct call call = { .result = json_object() };
+
+	*out = (struct control_reply){ .text = NULL };
+	if (wrong)
+		call_fail(&call, CONTROL_NOT_FLUSHED, "%s", wrong);
+	if (later->id)
+		call_answer(&call, later->id, out);
+	json_decref(call.result);
+	control_later_free(later);
 }
 
 void control_reloaded(struct control_later *later, const struct control_report *r,

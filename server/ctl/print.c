@@ -357,6 +357,7 @@ int print_result(const struct command_call *call, const json_t *result, char *er
 		{ "client", print_nothing },
 		{ "stats", print_stats },
 		{ "reload", print_reload },
+		{ "remove", print_nothing },
 		{ "shutdown", print_nothing },
 	};
 

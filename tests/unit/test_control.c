@@ -477,6 +477,60 @@ START_TEST(test_shutdown)
 }
 END_TEST
 
+static struct {
+	int result;
+	char name[64];
+} removed;
+
+static int remove_an_export(void *ctx, struct export *e)
+{
+	(void)ctx;
+	snprintf(removed.name, sizeof(removed.name), "%s", export_name(e));
+	return removed.result;
+}
+
+#define REMOVE(params) "{'jsonrpc':'2.0','id':1,'method':'export.remove','params':" params "}"
+
+/* A call of export.remove waits until the export has gone. */
+START_TEST(test_remove)
+{
+	static const char line[] = "{\"jsonrpc\":\"2.0\",\"method\":\"export.remove\",\"id\":7,"
+				   "\"params\":{\"name\":\"disk\"}}";
+	struct export *e = export_find(&server, "disk", 4);
+	struct control_reply reply, answer;
+
+	/* Inside another program it is that one's. */
+	refuses(REMOVE("{'name':'disk'}"), -32601, "export.remove is not possible here");
+	server.remove = remove_an_export;
+	refuses(REMOVE("{'name':'dsk'}"), -32001, "did you mean 'disk'");
+	refuses(REMOVE("{'name':''}"), -32001, "no export is named ''");
+	refuses(REMOVE("{}"), -32602, "'name' of export.remove is missing");
+	json_decref(refused(&member, REMOVE("{'name':'disk'}"), strlen(REMOVE("{'name':'disk'}")),
+			    -32003, "permission denied"));
+	ck_assert_str_eq(removed.name, "");
+	removed.result = -ESHUTDOWN;
+	refuses(REMOVE("{'name':'disk'}"), -32006, "the server is stopping");
+	removed.result = -ENOMEM;
+	refuses(REMOVE("{'name':'disk'}"), -32603, "out of memory");
+	removed.result = 0;
+
+	control_handle(&control, &owner, line, strlen(line), &reply);
+	ck_assert_str_eq(removed.name, "disk");
+	ck_assert_ptr_null(reply.text);
+	ck_assert_uint_eq(reply.removing, e->serial);
+	control_removed(reply.later, NULL, &answer);
+	ck_assert_int_eq(strncmp(answer.text, "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n",
+				 answer.len), 0);
+	free(answer.text);
+	control_handle(&control, &owner, line, strlen(line), &reply);
+	control_removed(reply.later, "the flush failed", &answer);
+	ck_assert_int_eq(strncmp(answer.text, "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32005,"
+				 "\"message\":\"the flush failed\"}}\n", answer.len), 0);
+	free(answer.text);
+	export_put(e);
+}
+END_TEST
+
 /* A call of server.reload waits, and is answered with the report. */
 START_TEST(test_reload)
 {
@@ -613,6 +667,7 @@ int main(void)
 	tcase_add_test(tc, test_stats);
 	tcase_add_test(tc, test_stats_add_up);
 	tcase_add_test(tc, test_shutdown);
+	tcase_add_test(tc, test_remove);
 	tcase_add_test(tc, test_reload);
 	tcase_add_test(tc, test_every_command);
 	tcase_add_test(tc, test_permissions);

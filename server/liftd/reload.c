@@ -6,6 +6,7 @@
 
 #include "server/liftd/config.h"
 #include "server/net/log.h"
+#include "server/net/removal.h"
 
 /* What is to be done to one export. */
 struct plan {
@@ -21,6 +22,8 @@ struct reloading {
 	struct control_report *report;
 	struct config config;
 	struct plan *plans;     /* one for each export of the configuration */
+	struct export **gone;   /* ngone references: those that it does not have any longer */
+	size_t ngone;
 };
 
 static void say_error(void *ctx, const char *text)
@@ -151,9 +154,9 @@ static int open_export(struct reloading *r, struct plan *plan)
 }
 
 /* Exports that the configuration does not have any longer. */
-static void find_removed(struct reloading *r)
+static int find_removed(struct reloading *r)
 {
-	struct export *e;
+	struct export *e, **gone;
 	uint64_t cursor = 0;
 
 	while ((e = export_next(&r->service->server, &cursor))) {
@@ -161,12 +164,17 @@ static void find_removed(struct reloading *r)
 
 		for (size_t i = 0; i < r->config.nexports; i++)
 			wanted |= r->plans[i].export == e;
-		if (!wanted)
-			control_report_add(r->report, &r->report->restart,
-					   "export '%.100s': removed; until then it is served",
-					   export_name(e));
+		gone = wanted ? NULL : reallocarray(r->gone, r->ngone + 1, sizeof(*gone));
+		if (gone) {
+			r->gone = gone;
+			r->gone[r->ngone++] = e;
+			continue;
+		}
 		export_put(e);
+		if (!wanted)
+			return -ENOMEM;
 	}
+	return 0;
 }
 
 static int plan_exports(struct reloading *r)
@@ -189,9 +197,7 @@ static int plan_exports(struct reloading *r)
 
 		res = plan->export ? compare_export(r, plan) : open_export(r, plan);
 	}
-	if (!res)
-		find_removed(r);
-	return res;
+	return res ? res : find_removed(r);
 }
 
 /* ---- the server ---- */
@@ -286,9 +292,23 @@ static void commit_exports(struct reloading *r)
 	}
 }
 
+/* What comes of it is in the report when they have gone. */
+static void remove_exports(struct reloading *r)
+{
+	for (size_t i = 0; i < r->ngone; i++) {
+		int res = removal_order(r->service, r->gone[i], r->service->reloads.number);
+
+		if (res)
+			control_report_add(r->report, &r->report->restart,
+					   "export '%.100s': not removed: %s",
+					   export_name(r->gone[i]), strerror(-res));
+	}
+}
+
 static void commit(struct reloading *r)
 {
 	commit_exports(r);
+	remove_exports(r);
 	swap_rules(r);
 	service_set_tls(r->service, r->config.tls);
 	r->config.tls = NULL;
@@ -313,6 +333,9 @@ static void free_plans(struct reloading *r, bool failed)
 		free(plan->set);
 	}
 	free(r->plans);
+	while (r->ngone)
+		export_put(r->gone[--r->ngone]);
+	free(r->gone);
 }
 
 void reload_config(void *ctx, struct control_report *report)

@@ -331,6 +331,11 @@ int nbd_handshake_greeting(const struct nbd_handshake *h, struct nbd_out *out)
 	return 0;
 }
 
+const void *nbd_handshake_found(const struct nbd_handshake *h)
+{
+	return h->found_held ? h->found.export : NULL;
+}
+
 void nbd_handshake_export(struct nbd_handshake *h, struct nbd_export_info *info)
 {
 	assert(h->state == STATE_ENTERED && h->found_held);

@@ -190,6 +190,9 @@ enum nbd_handshake_result nbd_handshake_feed(struct nbd_handshake *h, const uint
  */
 void nbd_handshake_export(struct nbd_handshake *h, struct nbd_export_info *info);
 
+/* Between the two, when the answers may still be on their way: its `export`; or NULL. */
+const void *nbd_handshake_found(const struct nbd_handshake *h);
+
 /*
  * After CLOSE: why, as a constant sentence without a full stop, e.g. for a log. An orderly end
  * (ABORT) has one too; nbd_handshake_aborted() tells it apart. NULL before.

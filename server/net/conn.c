@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/net/log.h"
+#include "server/net/removal.h"
 #include "server/net/service.h"
 
 /* ---- requests ---- */
@@ -199,6 +200,11 @@ bool conn_start(struct conn *c, const struct nbd_export_info *info)
 	client_id(&c->hs->peer, (enum client_key)e->settings.export.client_key, e->name, id);
 	TAILQ_REMOVE(&c->loop->handshakes, c, since_link);
 	c->state = CONN_OPEN;
+	if (export_is_going(e)) {
+		/* Its departure is on its way to this loop. */
+		conn_kill(c, "the export is being removed");
+		return false;
+	}
 	c->disk = loop_disk(c->loop, e->disk);
 	if (!c->disk || client_get(e, id, &c->client)) {
 		conn_kill(c, "out of memory");
@@ -284,6 +290,8 @@ static void conn_free(struct conn *c)
 	struct loop *loop = c->loop;
 
 	TAILQ_REMOVE(&loop->conns, c, link);
+	if (c->departure)
+		TAILQ_REMOVE(&c->departure->conns, c, departure_link);
 	if (c->client)
 		client_put(c->client);
 	export_put(c->export);

@@ -67,6 +67,7 @@ struct conn {
 	struct export *export;      /* a reference; NULL during the handshake, like these: */
 	struct client *client;      /* a reference */
 	struct loop_disk *disk;
+	struct departure *departure; /* the export is being removed, and the loop knows it */
 	struct nbd_export_limits limits;
 
 	enum conn_state state;
@@ -79,6 +80,7 @@ struct conn {
 	bool disconnected;          /* DISC came: even if nobody reads replies, all is executed */
 	bool says_disc;             /* it is in `rest`, and the other end has gone */
 	bool half_closes;           /* constant: Unix, where half-closed is not gone */
+	bool refusing;              /* its export goes: what it asks for is answered ESHUTDOWN */
 	bool mute;                  /* nobody does: the socket is closed, the rest goes on */
 	bool attached;              /* elv_conn_open was done, elv_conn_close was not */
 	bool broken;                /* a read or write of the socket failed */
@@ -113,6 +115,7 @@ struct conn {
 	TAILQ_ENTRY(conn) granted_link;   /* in_granted: inbox_lock; likewise this: */
 	TAILQ_ENTRY(conn) shaken_link;
 	TAILQ_ENTRY(conn) closing_link;   /* of the loop_disk */
+	TAILQ_ENTRY(conn) departure_link;
 };
 
 /* What goes to the client: reply.c. */
@@ -190,7 +193,7 @@ bool conn_may_read(const struct conn *c);
  */
 bool conn_peer_is_gone(const struct conn *c);
 
-/* The loop stops reading: LOOP_DRAIN. */
+/* Nothing more is read, if that is not so already: LOOP_DRAIN and the like. */
 void conn_drain(struct conn *c);
 
 /* It is attached, and somebody wants it to go: client_end. */
@@ -233,6 +236,9 @@ void secure_free(struct conn *c);
 int handshake_begin(struct conn *c, const struct arrival *a);
 void handshake_free(struct conn *c);
 
+/* The export that it has been granted and has not joined yet, or NULL. */
+const struct export *handshake_found(const struct conn *c);
+
 /* Go on, with what is in the socket. */
 void handshake_work(struct conn *c);
 
@@ -252,6 +258,12 @@ void conn_parse_rest(struct conn *c);
 
 /* One holder less. Returns whether it was the last; then s is freed. */
 bool split_drop(struct split *s);
+
+/*
+ * Its export is being removed: what has been read is still executed, all later requests are
+ * answered ESHUTDOWN; a write whose payload is incomplete is one of these.
+ */
+void conn_refuse(struct conn *c);
 
 /* Forget a request whose payload is incomplete. */
 void conn_drop_payload(struct conn *c);

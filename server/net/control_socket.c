@@ -27,8 +27,9 @@ struct control_conn {
 	size_t searched;   /* bytes of the input that hold no newline */
 	bool closing;      /* once all is sent */
 	bool stop;         /* and then the server is to stop */
-	struct control_later *later; /* a call waits for the configuration to be loaded */
-	unsigned ticket;   /* of that call */
+	struct control_later *later; /* a call waits: */
+	uint64_t removing; /* until the export with this serial has gone; or, if 0, */
+	unsigned ticket;   /* for the configuration to be loaded: of that call */
 	TAILQ_ENTRY(control_conn) link;
 };
 
@@ -83,7 +84,9 @@ static void answer(struct control_conn *c, struct control_reply *reply)
 	free(reply->text);
 	if (reply->later) {
 		c->later = reply->later;
-		c->ticket = service_request_reload(c->socket->service);
+		c->removing = reply->removing;
+		if (!c->removing)
+			c->ticket = service_request_reload(c->socket->service);
 	}
 	if (reply->stop)
 		c->stop = c->closing = true;
@@ -176,9 +179,25 @@ void control_socket_reloaded(struct control_socket *cs, unsigned ticket,
 
 	for (c = cs ? TAILQ_FIRST(&cs->conns) : NULL; c; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if (!c->later || (int)(ticket - c->ticket) < 0)
+		if (!c->later || c->removing || (int)(ticket - c->ticket) < 0)
 			continue;
 		control_reloaded(c->later, report, &reply);
+		c->later = NULL;
+		answer(c, &reply);
+		work(c);
+	}
+}
+
+void control_socket_removed(struct control_socket *cs, uint64_t serial, const char *wrong)
+{
+	struct control_reply reply;
+	struct control_conn *c, *next;
+
+	for (c = cs ? TAILQ_FIRST(&cs->conns) : NULL; c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (!c->later || c->removing != serial)
+			continue;
+		control_removed(c->later, wrong, &reply);
 		c->later = NULL;
 		answer(c, &reply);
 		work(c);

@@ -10,6 +10,7 @@
 #define SERVER_NET_CONTROL_SOCKET_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct control_report;
@@ -40,6 +41,12 @@ int control_socket_start(struct control_socket *cs, uid_t uid, gid_t gid);
  */
 void control_socket_reloaded(struct control_socket *cs, unsigned ticket,
 			     const struct control_report *report);
+
+/*
+ * The export with this serial number has gone: answers the calls that wait for it. wrong: a
+ * sentence about what went wrong, or NULL. Loop 0's thread. NULL is fine.
+ */
+void control_socket_removed(struct control_socket *cs, uint64_t serial, const char *wrong);
 
 /* Accept no more, drop all connections, remove the file. Loop 0's thread, or none. NULL is fine. */
 void control_socket_close(struct control_socket *cs);

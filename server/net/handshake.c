@@ -49,6 +49,11 @@ static int find_export(void *ctx, const char *name, size_t len, enum nbd_find_pu
 
 	(void)purpose;
 	if (!e) {
+		if (export_leaves(c->loop->server, name, len)) {
+			snprintf(err, errlen, "export '%.*s' is being removed",
+				 (int)(len < 200 ? len : 200), name);
+			return -ESHUTDOWN;
+		}
 		if (len)
 			snprintf(err, errlen, "there is no export '%.*s'",
 				 (int)(len < 200 ? len : 200), name);
@@ -112,6 +117,11 @@ void handshake_free(struct conn *c)
 	nbd_out_free(&c->hs->out);
 	free(c->hs);
 	c->hs = NULL;
+}
+
+const struct export *handshake_found(const struct conn *c)
+{
+	return nbd_handshake_found(&c->hs->h);
 }
 
 /* ---- at work ---- */

@@ -11,6 +11,7 @@
 
 #include "server/net/conn.h"
 #include "server/net/log.h"
+#include "server/net/removal.h"
 #include "server/net/service.h"
 
 static const uint64_t second = 1000000000;
@@ -54,6 +55,14 @@ void loop_give_dismissal(struct loop *loop, struct dismissal *d)
 {
 	pthread_mutex_lock(&loop->inbox_lock);
 	STAILQ_INSERT_TAIL(&loop->in_dismissals, d, link);
+	signal_inbox(loop);
+	pthread_mutex_unlock(&loop->inbox_lock);
+}
+
+void loop_give_departure(struct loop *loop, struct departure *d)
+{
+	pthread_mutex_lock(&loop->inbox_lock);
+	STAILQ_INSERT_TAIL(&loop->in_departures, d, inbox);
 	signal_inbox(loop);
 	pthread_mutex_unlock(&loop->inbox_lock);
 }
@@ -116,6 +125,8 @@ static void obey(struct loop *loop, unsigned orders)
 		service_accept_again(loop->service);
 	if (orders & LOOP_RELOADED && !loop->index)
 		service_reloaded(loop->service);
+	if (orders & LOOP_REMOVED && !loop->index)
+		removals_answer(loop->service);
 	if (orders & LOOP_QUIT)
 		loop->quit = true;
 }
@@ -135,9 +146,11 @@ static void dismiss(struct loop *loop, const struct dismissal *d)
 void loop_open_inbox(struct loop *loop)
 {
 	struct dismissals dismissals = STAILQ_HEAD_INITIALIZER(dismissals);
+	STAILQ_HEAD(, departure) departures = STAILQ_HEAD_INITIALIZER(departures);
 	struct elv_requests requests = TAILQ_HEAD_INITIALIZER(requests);
 	struct arrivals arrivals = TAILQ_HEAD_INITIALIZER(arrivals);
 	struct conn_list shaken = TAILQ_HEAD_INITIALIZER(shaken);
+	struct departure *going;
 	struct elv_request *rq;
 	struct dismissal *d;
 	struct arrival *a;
@@ -154,6 +167,7 @@ void loop_open_inbox(struct loop *loop)
 	TAILQ_CONCAT(&arrivals, &loop->in_arrivals, link);
 	TAILQ_CONCAT(&shaken, &loop->in_shaken, shaken_link);
 	STAILQ_CONCAT(&dismissals, &loop->in_dismissals);
+	STAILQ_CONCAT(&departures, &loop->in_departures);
 	orders = loop->in_orders;
 	loop->in_orders = 0;
 	while ((c = TAILQ_FIRST(&loop->in_granted))) {
@@ -179,6 +193,10 @@ void loop_open_inbox(struct loop *loop)
 		STAILQ_REMOVE_HEAD(&dismissals, link);
 		dismiss(loop, d);
 		free(d);
+	}
+	while ((going = STAILQ_FIRST(&departures))) {
+		STAILQ_REMOVE_HEAD(&departures, inbox);
+		removal_begin(loop, going);
 	}
 	if (orders)
 		obey(loop, orders);
@@ -223,7 +241,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* Whatever is due is done; the timer is armed for what comes next. */
 static void look_at_clock(struct loop *loop)
 {
-	uint64_t next = conn_timeouts(loop);
+	uint64_t next = earlier(conn_timeouts(loop), removal_timeouts(loop));
 
 	for (unsigned i = 0; i < loop->ndisks; i++) {
 		struct loop_disk *ld = loop->disks[i];
@@ -421,6 +439,8 @@ static void init_lists(struct loop *loop)
 	TAILQ_INIT(&loop->in_shaken);
 	TAILQ_INIT(&loop->in_arrivals);
 	STAILQ_INIT(&loop->in_dismissals);
+	TAILQ_INIT(&loop->departures);
+	STAILQ_INIT(&loop->in_departures);
 }
 
 int loop_init(struct loop *loop, struct service *service, unsigned index, char *err, size_t errlen)

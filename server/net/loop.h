@@ -72,11 +72,15 @@ struct dismissal {
 };
 STAILQ_HEAD(dismissals, dismissal);
 
+struct departure; /* server/net/removal.h */
+
 enum loop_order {
 	LOOP_DRAIN = 1,  /* read no more, finish what was received, close */
 	LOOP_QUIT = 2,   /* leave the event loop */
 	LOOP_ACCEPT = 4, /* loop 0: there is room for connections again */
 	LOOP_RELOADED = 8, /* settings may have changed; loop 0: service_reloaded */
+	LOOP_LOOK = 16,    /* something may have become due: a turn is enough */
+	LOOP_REMOVED = 32, /* loop 0: removals_answer */
 };
 
 struct loop {
@@ -109,6 +113,7 @@ struct loop {
 	struct conn_list handshakes; /* oldest first; likewise these: */
 	struct conn_list payloads;   /* a payload is incomplete */
 	struct conn_list unread;     /* a reply waits for room in the socket */
+	TAILQ_HEAD(, departure) departures; /* of exports that are being removed */
 	atomic_uint load;            /* connections, those on their way included; any thread */
 
 	struct elv_requests free_requests;
@@ -130,6 +135,7 @@ struct loop {
 	struct conn_list in_shaken;   /* a worker has done with them: secure.c */
 	struct arrivals in_arrivals;
 	struct dismissals in_dismissals;
+	STAILQ_HEAD(, departure) in_departures;
 	unsigned in_orders;           /* enum loop_order */
 };
 
@@ -162,6 +168,9 @@ void loop_give_arrival(struct loop *loop, struct arrival *a);
 
 /* Likewise; it is for the connections of this loop. */
 void loop_give_dismissal(struct loop *loop, struct dismissal *d);
+
+/* Likewise; it stays the giver's. */
+void loop_give_departure(struct loop *loop, struct departure *d);
 
 /* Finished requests of this loop's connections; the list is empty afterwards. */
 void loop_give_requests(struct loop *loop, struct elv_requests *done);

@@ -18,6 +18,8 @@
 #include "server/net/conn.h"
 #include "server/net/log.h"
 
+static const char export_goes[] = "the export is being removed";
+
 /* What the elevator calls it. Only for commands that nbd_decode_request lets pass. */
 static enum elv_op op_of(uint16_t command)
 {
@@ -300,6 +302,11 @@ static unsigned decode(struct conn *c, const uint8_t *in, size_t len, struct ite
 
 		item[i].at = at;
 		item[i].verdict = nbd_decode_request(in + at, &c->limits, rq);
+		if (c->refusing && item[i].verdict == NBD_REQUEST_OK) {
+			item[i].verdict = NBD_REQUEST_REPLY;
+			rq->error = NBD_ESHUTDOWN;
+			rq->reason = export_goes;
+		}
 		if (item[i].verdict == NBD_REQUEST_CLOSE ||
 		    item[i].verdict == NBD_REQUEST_DISCONNECT)
 			break;
@@ -472,6 +479,20 @@ void conn_parse_rest(struct conn *c)
 	keep_head(c, c->rest + c->rest_pos, c->rest_len - c->rest_pos);
 	free(c->rest);
 	c->rest = NULL;
+	if (c->departure)
+		conn_refuse(c);
+}
+
+void conn_refuse(struct conn *c)
+{
+	if (c->rest) /* it has been read: later */
+		return;
+	c->refusing = true;
+	if (c->payload && !c->payload->invalid) {
+		c->payload->invalid = true;
+		c->payload->answer = NBD_ESHUTDOWN;
+		c->payload->reason = export_goes;
+	}
 }
 
 /* ---- the socket ---- */

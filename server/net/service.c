@@ -22,6 +22,7 @@
 #include "server/net/conn.h"
 #include "server/net/control_socket.h"
 #include "server/net/log.h"
+#include "server/net/removal.h"
 
 static const uint64_t second = 1000000000;
 
@@ -73,8 +74,12 @@ void service_connection_closed(struct loop *loop)
 
 void service_connection_gone(struct loop *loop)
 {
+	service_one_less(loop->service);
+}
+
+void service_one_less(struct service *s)
+{
 	static const uint64_t one = 1;
-	struct service *s = loop->service;
 
 	if (atomic_fetch_sub(&s->living, 1) == 1 && atomic_load(&s->draining) &&
 	    write(s->gone_fd, &one, sizeof(one)) < 0)
@@ -174,16 +179,31 @@ static int end_client(void *ctx, const struct export *e, const char *id, enum cl
 	return 0;
 }
 
+static int remove_export(void *ctx, struct export *e)
+{
+	return removal_order(ctx, e, 0);
+}
+
+static void export_unused(void *ctx)
+{
+	static const uint64_t one = 1;
+	struct service *s = ctx;
+
+	if (write(s->removals.fd, &one, sizeof(one)) < 0)
+		log_error("cannot wake the main thread: %s", strerror(errno));
+}
+
 int service_init(struct service *s, const struct server_params *params)
 {
 	sigset_t set;
 	int res;
 
 	memset(s, 0, sizeof(*s));
-	s->signal_fd = s->gone_fd = -1;
+	s->signal_fd = s->gone_fd = s->removals.fd = -1;
 	listeners_init(&s->listeners);
 	service_reloads_init(s);
 	pthread_mutex_init(&s->tls_lock, NULL);
+	removals_init(s);
 	pthread_mutex_init(&s->start_lock, NULL);
 	pthread_cond_init(&s->start_cond, NULL);
 	res = server_init(&s->server, params);
@@ -191,6 +211,8 @@ int service_init(struct service *s, const struct server_params *params)
 		return res;
 	s->server.stop = request_stop;
 	s->server.end_client = end_client;
+	s->server.remove = remove_export;
+	s->server.unused = export_unused;
 	s->server.stop_ctx = s;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&set);
@@ -200,7 +222,8 @@ int service_init(struct service *s, const struct server_params *params)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	s->gone_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return s->signal_fd < 0 || s->gone_fd < 0 ? -errno : 0;
+	s->removals.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return s->signal_fd < 0 || s->gone_fd < 0 || s->removals.fd < 0 ? -errno : 0;
 }
 
 /* As many descriptors as may be had: one a connection, and some. */
@@ -487,7 +510,8 @@ enum service_status service_start(struct service *s, char *err, size_t errlen)
 /* ---- running and stopping ---- */
 
 /*
- * Until the time `until` (ELV_NEVER: without end): SIGTERM, SIGINT: true. False: fd, or the time.
+ * Until the time `until` (ELV_NEVER: without end): SIGTERM, SIGINT: true. False: fd, the time, or
+ * SIGHUP.
  */
 static bool wait_for_stop(struct service *s, int fd, uint64_t until)
 {
@@ -507,10 +531,11 @@ static bool wait_for_stop(struct service *s, int fd, uint64_t until)
 			continue;
 		if (info.ssi_signo != SIGHUP)
 			return true;
-		if (atomic_load(&s->draining))
-			log_info("stopping: the configuration is not loaded again");
-		else
+		if (!atomic_load(&s->draining)) {
 			service_reload(s);
+			return false;
+		}
+		log_info("stopping: the configuration is not loaded again");
 	}
 }
 
@@ -542,7 +567,7 @@ static bool drain(struct service *s, uint64_t *until)
 	}
 	if (!atomic_load(&s->living))
 		return true;
-	log_warning("%u connections were not finished within drain_timeout",
+	log_warning("%u connections or exports were not finished within drain_timeout",
 		    atomic_load(&s->living));
 	return false;
 }
@@ -617,7 +642,8 @@ enum service_status service_run(struct service *s)
 
 	sd_notify(0, "READY=1");
 	fprintf(stderr, "liftd: ready\n");
-	wait_for_stop(s, -1, ELV_NEVER);
+	while (!wait_for_stop(s, s->removals.fd, service_go_on(s)))
+		;
 	sd_notify(0, "STOPPING=1");
 	log_info("stopping");
 	until = monotonic() + server_param(&s->server.params.drain_timeout);
@@ -655,11 +681,14 @@ void service_exit(struct service *s)
 		close(s->signal_fd);
 	if (s->gone_fd >= 0)
 		close(s->gone_fd);
+	if (s->removals.fd >= 0)
+		close(s->removals.fd);
 	service_reloads_exit(s);
 	service_set_tls(s, NULL);
 	if (s->has_workers)
 		workers_put();
 	pthread_mutex_destroy(&s->tls_lock);
+	removals_exit(s);
 	pthread_mutex_destroy(&s->start_lock);
 	pthread_cond_destroy(&s->start_cond);
 }

@@ -18,6 +18,7 @@
 #include "server/net/tls.h"
 
 struct control_socket;
+struct removal;
 
 /* What loading the configuration came to, on its way to the calls that wait for it. */
 struct reload_report {
@@ -52,7 +53,18 @@ struct service {
 		atomic_uint wanted;            /* calls so far */
 		pthread_mutex_t lock;          /* of the reports, for loop 0 */
 		STAILQ_HEAD(, reload_report) reports;
+		/* The main thread's: */
+		unsigned number;               /* of the last load, from 1 */
+		bool due;                      /* it is to be loaded */
+		struct reload_report *open;    /* it was, and exports that it removed are going */
+		uint64_t until;                /* ns: that long any of these waits for exports */
 	} reloads;
+	struct {
+		pthread_mutex_t lock;
+		STAILQ_HEAD(, removal) going;  /* until they are closed */
+		STAILQ_HEAD(, removal) gone;   /* for loop 0, to answer who waits */
+		int fd;                        /* readable: one of those going may be closed */
+	} removals;
 
 	bool has_workers;                      /* main thread: it holds the pool */
 	pthread_mutex_t tls_lock;
@@ -60,7 +72,7 @@ struct service {
 
 	int signal_fd;
 	int gone_fd;                           /* readable: while stopping, something has ended */
-	atomic_uint living;                    /* connections that are not freed */
+	atomic_uint living;                    /* connections not freed, exports not synced that go */
 	atomic_bool draining;
 	atomic_bool flushed, lost;  /* when stopping; lost: what was answered may not be on disk */
 	atomic_bool accept_paused;
@@ -118,6 +130,9 @@ int service_wait_started(struct service *s, char *err, size_t errlen);
 void service_connection_closed(struct loop *loop);
 void service_connection_gone(struct loop *loop);
 
+/* Any thread: `living` is one less. */
+void service_one_less(struct service *s);
+
 /* Loop 0: no more connections; and: there is room for them again. */
 void service_stop_listening(struct service *s);
 void service_accept_again(struct service *s);
@@ -136,7 +151,14 @@ void service_kick(struct service *s);
 void service_reloads_init(struct service *s);
 void service_reloads_exit(struct service *s);
 
-/* Load the configuration again, with all that belongs to it. */
+/* Have the configuration loaded again, with all that belongs to it: service_go_on does it. */
 void service_reload(struct service *s);
+
+/*
+ * While the server runs, after each thing that the main thread was woken for: close exports that
+ * have been removed, load the configuration. Returns when to call it again at the latest, or
+ * ELV_NEVER.
+ */
+uint64_t service_go_on(struct service *s);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "server/net/conn.h"
 #include "server/net/log.h"
+#include "server/net/removal.h"
 #include "server/net/service.h"
 
 enum {
@@ -22,9 +23,12 @@ enum {
 /* A request is back from the elevator; its connection may be another loop's. */
 static void hand_back(struct loop *loop, struct elv_request *rq)
 {
-	struct loop *home = request_of(rq)->conn->loop;
+	struct conn *c = request_of(rq)->conn;
+	struct loop *home = c ? c->loop : NULL;
 
-	if (home == loop)
+	if (!home)
+		removal_synced(request_of(rq));
+	else if (home == loop)
 		reply_add(request_of(rq));
 	else
 		TAILQ_INSERT_TAIL(&loop->outbox[home->index], rq, link);
@@ -276,6 +280,8 @@ void loop_turn(struct loop *loop)
 	}
 	post_outboxes(loop);
 	send_replies(loop);
+	if (!TAILQ_EMPTY(&loop->departures))
+		removal_look(loop);
 	if (!TAILQ_EMPTY(&loop->busy) || !TAILQ_EMPTY(&loop->ready))
 		loop->again = true;
 }

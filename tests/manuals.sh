@@ -60,7 +60,7 @@ id=$(ctl --json clients | grep -o 'pid:[0-9]*' | head -n 1)
 nctl=0
 while IFS= read -r line; do
 	case $line in
-	*shutdown | *reload | *drain | *disconnect)
+	*shutdown | *reload | *drain | *disconnect | *remove\ *)
 		refuses 1 'no control socket' $line --socket "$tmp/none" ;;
 	*)
 		$(sed -E "s/ip:192\.0\.2\.[0-9]+|pid:4711/$id/" <<<"$line") --socket "$CTL" >out 2>&1 ||

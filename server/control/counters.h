@@ -9,7 +9,10 @@
 #ifndef SERVER_CONTROL_COUNTERS_H
 #define SERVER_CONTROL_COUNTERS_H
 
-/* Of one export: uint64_t fields of struct export_stats. The server's are their sums. */
+/*
+ * Of one export: uint64_t fields of struct export_stats. The server's are their sums, over the
+ * exports that are there.
+ */
 #define CONTROL_EXPORT_COUNTERS(C) \
 	C(requests_received, requests_received, false, \
 	  "requests read from sockets, bad ones included") \

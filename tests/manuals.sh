@@ -1,7 +1,8 @@
 #!/bin/bash
 # Manual pages and completions: programs, --help and pages agree, pages render, and their examples do what they say.
 . "$(dirname "$0")/functions.sh"
-requires python3 scdoc qemu-io nbdinfo
+. "$(dirname "$0")/helpers/pki.sh"
+requires certtool psktool python3 scdoc qemu-io nbdinfo
 
 top=$tests/..
 PATH=$BUILD:$PATH
@@ -45,14 +46,19 @@ for file in *.scd.*; do
 done
 [[ $nconf -ge 7 ]] || fail "only $nconf example configurations were found"
 
+# What is in /etc/liftd in the examples.
 "$BUILD/liftd" null: -o size=1G --dump-config >liftd.conf
+pki_authority pki "an authority"
+pki_certificate pki pki server localhost
+pki_certificate pki pki client vm1
 nliftd=0
 while IFS= read -r line; do
-	line=${line//\/etc\/liftd\/liftd.conf/liftd.conf}
+	[[ $line != psktool* ]] || { ${line/\/etc\/liftd/.} >/dev/null 2>&1 || fail "example: $line"; continue; }
+	line=${line//\/etc\/liftd\//}
 	[[ $line == *--dump-config* ]] || line+=' --check'
 	bash -c "$line" >out 2>&1 || fail "example: $line: $(<out)"
 	nliftd=$((nliftd + 1))
-done < <(grep -hE '^liftd ' ./*.scd.*)
+done < <(grep -hE '^(liftd|psktool) ' ./*.scd.*)
 [[ $nliftd -ge 11 ]] || fail "only $nliftd command lines of liftd were found"
 
 # In the order in which they stand, at a server that has what they name, but for clients: of those one is there.
@@ -77,9 +83,22 @@ while IFS= read -r line; do
 	line=$(sed "s|192.0.2.7|127.0.0.1:$port|; s|/run/liftd.sock|$SOCK|" <<<"$line")
 	timeout 60 $line >out 2>&1 || fail "example: $line: $(<out)"
 	nnbd=$((nnbd + 1))
-done < <(grep -hE '^(nbdinfo|nbdcopy|qemu-img) .*nbd' ./*.scd.*)
+done < <(grep -hE '^(nbdinfo|nbdcopy|qemu-img) .*nbd' ./*.scd.* | grep -v tls)
 [[ $nnbd -ge 5 ]] || fail "only $nnbd command lines of other clients were found"
 cmp vm1.img copy.img || fail "the copy differs"
+
+tls_port=$(free_port) first=("$SOCK" "$CTL" "$URI" "$LIFTD_PID")
+INSTANCE=tls start_liftd -p "$tls_port" -o tls=require -o tls_psk=keys.psk -o tls_certificates=pki -o size=1M null:
+ntls=0
+while IFS= read -r line; do
+	line=$(sed -E "s#(@|//)(192.0.2.7|server.example)/#\1localhost:$tls_port/#; s#host=[0-9.]+,port=[0-9]+#host=localhost,port=$tls_port#
+		s#/etc/keys.psk#$tmp/keys.psk#; s#/etc/qemu#$tmp#; s#/etc/pki/vm1#$tmp/pki#" <<<"$line")
+	timeout 60 bash -c "$line" >out 2>&1 || fail "example: $line: $(<out)"
+	ntls=$((ntls + 1))
+done < <(grep -hE '^(nbdinfo|nbdcopy|qemu-img) .*tls' ./*.scd.*)
+[[ $ntls -ge 3 ]] || fail "only $ntls command lines of clients with TLS were found"
+stop_liftd
+SOCK=${first[0]} CTL=${first[1]} URI=${first[2]} LIFTD_PID=${first[3]}
 
 # Under a sanitizer nbdkit would have to be built with it, too.
 if [[ -e $BUILD/nbdkit-lift-plugin.so && $BUILD != */?san ]] && command -v nbdkit >/dev/null; then

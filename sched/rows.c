@@ -20,7 +20,7 @@ const struct tunable elv_rows[] = {
 	  .scope = SCOPE_EXPORT, .when = WHEN_RUNTIME,
 	  .help = "most queued requests of a client in each direction",
 	  .paragraph = "A client that reaches it is not read from until some are finished; others "
-		       "are not affected. Everything but reads counts as a write." },
+		       "are not affected. Everything but reads and block status counts as a write." },
 	{ .name = "max_sectors_kb", .kind = TUNABLE_SIZE, .unit = UNIT_KIB, .min = 4, .max = 32768,
 	  .dflt = 1280, .offset = offsetof(struct elv_params, max_sectors_kb),
 	  .scope = SCOPE_EXPORT, .when = WHEN_RUNTIME,

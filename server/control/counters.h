@@ -27,7 +27,8 @@
 	C(budget_waits, budget_waits, false, "times that reading a socket waited for budget") \
 	C(connections, connections, true, "connections that are open") \
 	C(connections_total, connections_total, false, "connections since the start") \
-	C(reads, elv.requests[ELV_READ], false, "READ requests") \
+	C(reads, elv.requests[ELV_READ], false, \
+	  "READ requests; of a long one each piece that is answered by itself") \
 	C(writes, elv.requests[ELV_WRITE], false, "WRITE requests") \
 	C(flushes, flushes, false, "FLUSH requests") \
 	C(trims, elv.requests[ELV_TRIM], false, "TRIM requests") \

@@ -25,6 +25,7 @@ LIB_PKGS    := libevent libevent_pthreads liburing jansson libsystemd inih gnutl
 PLUGIN_PKGS := nbdkit
 CHECK_PKGS  := check
 HELPER_PKGS := libnbd
+JUDGE_PKGS  := gnutls
 
 # What a build, or the tests, need and this machine lacks; a complaint only when something has to be compiled with it.
 no_program = $(shell command -v $(1) >/dev/null || echo $(1))
@@ -47,9 +48,10 @@ PLUGIN_DIR    ?= $(if $(filter /usr /usr/local,$(PREFIX)),$(NBDKIT_DIR),$(shell 
 		 --define-variable=prefix=$(PREFIX) --variable=plugindir $(PLUGIN_PKGS)))
 endif
 ifeq ($(TESTS_MISSING),)
-LIB_CFLAGS  += $(shell pkg-config --cflags $(CHECK_PKGS) $(HELPER_PKGS))
+LIB_CFLAGS  += $(shell pkg-config --cflags $(CHECK_PKGS) $(HELPER_PKGS) $(JUDGE_PKGS))
 CHECK_LIBS  := $(shell pkg-config --libs $(CHECK_PKGS))
 HELPER_LIBS := $(shell pkg-config --libs $(HELPER_PKGS))
+JUDGE_LIBS  := $(shell pkg-config --libs $(JUDGE_PKGS))
 endif
 endif
 
@@ -100,9 +102,12 @@ SHARED_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(filter-out $(UNIT_ALL),$(sort $(wi
 HELPER_SRC := $(sort $(wildcard tests/helpers/*.c))
 UNIT_BIN   := $(UNIT_SRC:tests/unit/%.c=$(OUT)/tests/%)
 HELPER_BIN := $(HELPER_SRC:tests/helpers/%.c=$(OUT)/tests/%)
+# The conformance program judges any server: it shares no code with liftd.
+JUDGE_SRC  := $(sort $(wildcard tests/conformance/*.c))
+JUDGE_BIN  := $(if $(JUDGE_SRC),$(OUT)/tests/conformance)
 PROG_BIN   := $(PROGRAMS:%=$(OUT)/%)
 
-TEST_OBJ := $(SHARED_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o)
+TEST_OBJ := $(SHARED_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o) $(JUDGE_SRC:%.c=$(OUT)/obj/%.o)
 OBJ := $(LIB_OBJ) $(filter-out $(main_plugin:%.c=$(OUT)/obj/%.o),$(MAINS:%.c=$(OUT)/obj/%.o)) $(TEST_OBJ) $(PLUGIN_OBJ)
 
 # One short line a step; V=1 shows the commands.
@@ -115,7 +120,7 @@ say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 .SECONDARY: $(OBJ)
 
 all: $(PROG_BIN) $(LIB) $(PLUGIN) $(GENERATED)
-tests: $(UNIT_BIN) $(HELPER_BIN)
+tests: $(UNIT_BIN) $(HELPER_BIN) $(JUDGE_BIN)
 helpers: $(HELPER_BIN)
 
 # ---- rules -----------------------------------------------------------------------------------------------------
@@ -198,6 +203,11 @@ $(HELPER_BIN): $(OUT)/tests/%: $(OUT)/obj/tests/helpers/%.o $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(HELPER_LIBS)
+
+$(JUDGE_BIN): $(JUDGE_SRC:%.c=$(OUT)/obj/%.o)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(JUDGE_LIBS)
 
 -include $(OBJ:.o=.d)
 
@@ -303,6 +313,7 @@ help:
 	@echo 'make check-unit    the unit tests alone'
 	@echo 'make check-all     all tests over the full product of settings (long)'
 	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
+	@echo 'make build/tests/conformance  judges an NBD server by the specification: --help'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
 	@echo 'make install       programs, manuals, completions, units and samples, into $$(DESTDIR)$$(PREFIX), and the'

@@ -115,7 +115,7 @@ Q := $(if $(filter-out 0,$(V)),,@)
 say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
-.PHONY: check-kernel check-kernel-run demo install-conf install-man
+.PHONY: check-kernel check-kernel-run compare demo install-conf install-man
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
@@ -237,6 +237,9 @@ check-kernel:
 check-kernel-run: all helpers
 	@BUILD='$(abspath $(OUT))' TESTS='$(TESTS)' tests/vm/vm $(KERNELS) || [ $$? -eq 77 ]
 
+compare: all $(JUDGE_BIN)
+	@BUILD='$(abspath $(OUT))' tests/conformance/compare
+
 check-layers: $(LIB)
 	@scripts/check-layers $(OUT)
 
@@ -314,6 +317,7 @@ help:
 	@echo 'make check-all     all tests over the full product of settings (long)'
 	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
 	@echo 'make build/tests/conformance  judges an NBD server by the specification: --help'
+	@echo 'make compare       judges liftd and the other servers, into tests/conformance/compare.md'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
 	@echo 'make install       programs, manuals, completions, units and samples, into $$(DESTDIR)$$(PREFIX), and the'

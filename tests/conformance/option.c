@@ -175,7 +175,8 @@ struct outcome *option_wait(struct conn *c, uint32_t number)
 		if (o->n == room) {
 			room = room * 2 + 8;
 			items = grab(c->t, room * sizeof(*items));
-			memcpy(items, o->items, o->n * sizeof(*items));
+			if (o->n)
+				memcpy(items, o->items, o->n * sizeof(*items));
 			o->items = items;
 		}
 		o->items[o->n++] = a;

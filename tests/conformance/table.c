@@ -165,7 +165,7 @@
 	  "Option types", "options between SET_META_CONTEXT and GO do not matter" }, \
 	{ PREFIX "meta_other_export", meta_other_export, MODE, ALLOCATION, MUST, \
 	  "Option types", "a context of another export does not count" }, \
-	{ PREFIX "meta_unknown_export", meta_unknown_export, MODE, ALLOCATION | NAMES, MUST, \
+	{ PREFIX "meta_unknown_export", meta_unknown_export, MODE, ALLOCATION | NAMES, SHOULD, \
 	  "Option reply types", "contexts of an unknown export: ERR_UNKNOWN" }, \
 	{ PREFIX "meta_malformed", meta_malformed, MODE, META, MUST, \
 	  "Option types", "contexts with wrong lengths: ERR_INVALID" }, \

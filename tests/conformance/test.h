@@ -109,7 +109,6 @@ struct test {
 	enum result result;
 	char detail[1024];
 	const char *about;	/* what the row is trying now, for the texts; or NULL */
-	bool unreachable;	/* failed for want of a connection */
 	jmp_buf out;
 	uint64_t deadline;	/* ms on the monotonic clock */
 	struct memory *memory;

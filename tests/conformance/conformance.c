@@ -3,6 +3,9 @@
  *
  * Runs the rows of table.c against the server of a URI, each on fresh connections, and prints a table. The content
  * of a writable export is destroyed.
+ *
+ * The specification lets a server close the connection of a client that breaks a rule. Where it can answer with an
+ * error instead and go on, a row about transmission fails if it does not, and one about the handshake gives advice.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -113,7 +116,7 @@ static void print_row(const struct options *o, const struct row *row, enum resul
 		put_json("text", row->text, ", ");
 		put_json("detail", detail, "}");
 	} else {
-		printf("%-11s %-28s %-32s %s\n", result_names[result], row->name, row->section,
+		printf("%-11s %-28s %-36s %s\n", result_names[result], row->name, row->section,
 		       row->text);
 		if (result == FAIL || result == ADVICE)
 			printf("            %s\n", detail);

@@ -207,8 +207,8 @@ void expect_rep(struct conn *c, const struct outcome *o, uint32_t error)
 		return;
 	if (o->type == REP_ACK)
 		miss(c->t, "option %u: expected %s, came ACK", o->option, reply_name(error));
-	advise(c->t, "option %u: expected %s", o->option, reply_name(error));
-	advise(c->t, "came %s '%s'", reply_name(o->type), o->text);
+	advise(c->t, "option %u: expected %s, came %s '%s'", o->option, reply_name(error),
+	       reply_name(o->type), o->text);
 }
 
 void in_step(struct conn *c)
@@ -217,6 +217,7 @@ void in_step(struct conn *c)
 
 	if (o->type == REP_ACK)
 		fail(c->t, "an unknown option was acknowledged");
+	c->excused = false;
 }
 
 /* ---- exports ---- */
@@ -316,7 +317,6 @@ static void check_size(struct conn *c)
 {
 	if (!(c->flags & TF_HAS_FLAGS))
 		fail(c->t, "transmission flags %#x without HAS_FLAGS", c->flags);
-	c->min = c->t->target->min ? c->t->target->min : 1;
 }
 
 void export_name(struct conn *c, bool zeroes)

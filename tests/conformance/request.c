@@ -10,23 +10,28 @@ static const char *const command_names[] = {
 	"READ", "WRITE", "DISC", "FLUSH", "TRIM", "CACHE", "WRITE_ZEROES", "BLOCK_STATUS", "RESIZE",
 };
 
+static const struct {
+	uint32_t error;
+	const char *name;
+} error_names[] = {
+	{ 0, "success" }, { E_PERM, "EPERM" }, { E_IO, "EIO" }, { E_NOMEM, "ENOMEM" },
+	{ E_INVAL, "EINVAL" }, { E_NOSPC, "ENOSPC" }, { E_OVERFLOW, "EOVERFLOW" },
+	{ E_NOTSUP, "ENOTSUP" }, { E_SHUTDOWN, "ESHUTDOWN" },
+};
+
+/* NULL: none of those that may be sent. */
+static const char *known_error(uint32_t error)
+{
+	for (size_t i = 0; i < sizeof(error_names) / sizeof(error_names[0]); i++) {
+		if (error_names[i].error == error)
+			return error_names[i].name;
+	}
+	return NULL;
+}
+
 const char *error_name(uint32_t error)
 {
-	static char other[24];
-
-	switch (error) {
-	case 0: return "success";
-	case E_PERM: return "EPERM";
-	case E_IO: return "EIO";
-	case E_NOMEM: return "ENOMEM";
-	case E_INVAL: return "EINVAL";
-	case E_NOSPC: return "ENOSPC";
-	case E_OVERFLOW: return "EOVERFLOW";
-	case E_NOTSUP: return "ENOTSUP";
-	case E_SHUTDOWN: return "ESHUTDOWN";
-	}
-	snprintf(other, sizeof(other), "error %u", error);
-	return other;
+	return known_error(error) ? known_error(error) : "an unknown error";
 }
 
 /* ---- sending ---- */
@@ -119,7 +124,7 @@ static void complete(struct conn *c, struct request *rq)
 
 static void set_error(struct conn *c, struct request *rq, uint32_t error)
 {
-	if (error_name(error)[0] == 'e')
+	if (!known_error(error))
 		fail(c->t, "%s: error %u is none of those that may be sent", rq->words, error);
 	if (error == E_OVERFLOW && !(rq->flags & FLAG_DF) && rq->length <= c->t->target->most)
 		advise(c->t, "%s: EOVERFLOW", rq->words);
@@ -408,10 +413,9 @@ void expect_error(struct conn *c, const struct request *rq, uint32_t error)
 {
 	if (!rq->error)
 		miss(c->t, "%s: expected %s, came success", rq->words, error_name(error));
-	if (rq->error != error) {
-		advise(c->t, "%s: expected %s", rq->words, error_name(error));
-		advise(c->t, "came %s", error_name(rq->error));
-	}
+	if (rq->error != error)
+		advise(c->t, "%s: expected %s, came %s", rq->words, error_name(error),
+		       error_name(rq->error));
 }
 
 void survives(struct conn *c, unsigned command, unsigned flags, uint64_t offset, uint64_t length)

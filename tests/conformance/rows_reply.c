@@ -15,6 +15,7 @@ void option_no_data(struct test *t)
 {
 	struct conn *c = greet(t);
 
+	c->excused = true;
 	expect_rep(c, option(c, number(t), "data", 4), ERR_INVALID);
 	in_step(c);
 	negotiate(c, t->row->mode);

@@ -9,9 +9,9 @@
 /* The mode comes from the list's user, and so does the beginning of the names. */
 #define IN_ANY_MODE(PREFIX, MODE) \
 	{ PREFIX "read", read_basic, MODE, 0, MUST, \
-	  "Request types", "READ at the start, in the middle, at the end; the same twice" }, \
+	  "Request types: READ", "READ at the start, in the middle, at the end; the same twice" }, \
 	{ PREFIX "read_odd", read_odd, MODE, FINE, MUST, \
-	  "Request types", "READ of odd lengths at odd offsets" }, \
+	  "Request types: READ", "READ of odd lengths at odd offsets" }, \
 	{ PREFIX "read_large", read_large, MODE, 0, MUST, \
 	  "Block size constraints", "READ of the maximum payload, at most 32 MiB" }, \
 	{ PREFIX "read_too_large", read_too_large, MODE, 0, SHOULD, \
@@ -39,9 +39,9 @@
 	{ PREFIX "zero_length", zero_length, MODE, 0, SHOULD, \
 	  "Request types", "lengths of 0 do not end the connection" }, \
 	{ PREFIX "write", write_basic, MODE, WRITABLE, MUST, \
-	  "Request types", "what is written is read, its neighbours are as before" }, \
+	  "Request types: WRITE", "what is written is read, its neighbours are as before" }, \
 	{ PREFIX "write_odd", write_odd, MODE, WRITABLE | FINE, MUST, \
-	  "Request types", "WRITE of odd lengths at odd offsets" }, \
+	  "Request types: WRITE", "WRITE of odd lengths at odd offsets" }, \
 	{ PREFIX "write_large", write_large, MODE, WRITABLE, MUST, \
 	  "Block size constraints", "WRITE of the maximum payload, at most 32 MiB" }, \
 	{ PREFIX "write_too_large", write_too_large, MODE, WRITABLE, MUST, \
@@ -55,31 +55,31 @@
 	{ PREFIX "write_again", write_again, MODE, WRITABLE, MUST, \
 	  "Ordering of messages and writes", "the last write of a block wins" }, \
 	{ PREFIX "flush", flush_basic, MODE, FLUSH, MUST, \
-	  "Request types", "FLUSH, alone, after a write, many at once" }, \
+	  "Request types: FLUSH", "FLUSH, alone, after a write, many at once" }, \
 	{ PREFIX "flush_range", flush_range, MODE, FLUSH, SHOULD, \
-	  "Request types", "FLUSH with a range does not end the connection" }, \
+	  "Request types: FLUSH", "FLUSH with a range does not end the connection" }, \
 	{ PREFIX "trim", trim_basic, MODE, TRIM | WRITABLE, MUST, \
-	  "Request types", "TRIM leaves the neighbours as they were" }, \
+	  "Request types: TRIM", "TRIM leaves the neighbours as they were" }, \
 	{ PREFIX "trim_outside", trim_outside, MODE, TRIM | WRITABLE, MUST, \
 	  "Error values", "TRIM beyond the end, and around 2^64: EINVAL" }, \
 	{ PREFIX "trim_large", trim_large, MODE, TRIM | WRITABLE, SHOULD, \
 	  "Block size constraints", "TRIM may be larger than the maximum payload" }, \
 	{ PREFIX "cache", cache_basic, MODE, CACHE, MUST, \
-	  "Request types", "CACHE succeeds, or fails with EINVAL" }, \
+	  "Request types: CACHE", "CACHE succeeds, or fails with EINVAL" }, \
 	{ PREFIX "cache_outside", cache_outside, MODE, CACHE, SHOULD, \
 	  "Error values", "CACHE beyond the end, and around 2^64: EINVAL" }, \
 	{ PREFIX "zeroes", zeroes_basic, MODE, ZEROES | WRITABLE, MUST, \
-	  "Request types", "WRITE_ZEROES with and without NO_HOLE reads as zeroes" }, \
+	  "Request types: WRITE_ZEROES", "WRITE_ZEROES with and without NO_HOLE reads as zeroes" }, \
 	{ PREFIX "zeroes_odd", zeroes_odd, MODE, ZEROES | WRITABLE | FINE, MUST, \
-	  "Request types", "WRITE_ZEROES of odd lengths at odd offsets" }, \
+	  "Request types: WRITE_ZEROES", "WRITE_ZEROES of odd lengths at odd offsets" }, \
 	{ PREFIX "zeroes_outside", zeroes_outside, MODE, ZEROES | WRITABLE, MUST, \
 	  "Error values", "WRITE_ZEROES beyond the end, and around 2^64: ENOSPC" }, \
 	{ PREFIX "zeroes_large", zeroes_large, MODE, ZEROES | WRITABLE, MUST, \
-	  "Request types", "WRITE_ZEROES larger than a payload: all of it, or an error" }, \
+	  "Request types: WRITE_ZEROES", "WRITE_ZEROES larger than a payload: all of it, or an error" }, \
 	{ PREFIX "zeroes_fast", zeroes_fast, MODE, FAST_ZERO | WRITABLE, MUST, \
-	  "Request types", "FAST_ZERO: success or ENOTSUP" }, \
+	  "Request types: WRITE_ZEROES", "FAST_ZERO: success or ENOTSUP" }, \
 	{ PREFIX "zeroes_fast_not_offered", zeroes_fast_not_offered, MODE, ZEROES | NO_FAST_ZERO | WRITABLE, SHOULD, \
-	  "Request types", "FAST_ZERO without SEND_FAST_ZERO: EINVAL" }, \
+	  "Request types: WRITE_ZEROES", "FAST_ZERO without SEND_FAST_ZERO: EINVAL" }, \
 	{ PREFIX "cookies", cookies, MODE, 0, MUST, \
 	  "Transmission", "replies carry the cookie of their request, whatever it is" }, \
 	{ PREFIX "pipeline_reads", pipeline_reads, MODE, 0, MUST, \
@@ -97,9 +97,9 @@
 	{ PREFIX "disc", disc_closes, MODE, 0, MUST, \
 	  "Terminating the transmission phase", "DISC ends the connection without a reply" }, \
 	{ PREFIX "disc_outstanding", disc_outstanding, MODE, 0, MUST, \
-	  "Request types", "requests before DISC are answered" }, \
+	  "Request types: DISC", "requests before DISC are answered" }, \
 	{ PREFIX "disc_writes", disc_writes, MODE, WRITABLE, MUST, \
-	  "Request types", "writes before DISC are done" }, \
+	  "Request types: DISC", "writes before DISC are done" }, \
 	{ PREFIX "gone_in_payload", gone_in_payload, MODE, WRITABLE, MUST, \
 	  "Terminating the transmission phase", "clients that go inside a payload disturb nobody" }, \
 	{ PREFIX "multi_same", multi_same, MODE, MULTI_CONN, MUST, \
@@ -116,61 +116,61 @@
 	{ PREFIX "lasts", option_refused_forgets_nothing, MODE, 0, MUST, \
 	  "Option types", "refused options later do not undo it" }, \
 	{ PREFIX "chunks", read_mixed, MODE, WRITABLE, MUST, \
-	  "Request types", "READ of holes and data: chunks inside, without overlap, complete" }, \
+	  "Request types: READ", "READ of holes and data: chunks inside, without overlap, complete" }, \
 	{ PREFIX "chunks_odd", read_mixed_odd, MODE, WRITABLE | FINE, MUST, \
-	  "Request types", "the same at odd offsets" }, \
+	  "Request types: READ", "the same at odd offsets" }, \
 	{ PREFIX "chunks_trimmed", read_trimmed, MODE, TRIM | WRITABLE, MUST, \
-	  "Request types", "READ across what was trimmed" }, \
+	  "Request types: READ", "READ across what was trimmed" }, \
 	{ PREFIX "chunk_sizes", read_chunk_sizes, MODE, 0, SHOULD, \
-	  "Request types", "chunks are multiples of 512 bytes" }, \
+	  "Request types: READ", "chunks are multiples of 512 bytes" }, \
 	{ PREFIX "errors", error_chunks, MODE, 0, MUST, \
 	  "Structured reply chunk message", "errors of READ are chunks too" }, \
 	{ PREFIX "error_text", error_text, MODE, 0, SHOULD, \
 	  "Structured reply chunk message", "errors carry a text" }, \
 	{ PREFIX "df", df_basic, MODE, DF, MUST, \
-	  "Request types", "DF: one content chunk, up to 64 KiB always" }, \
+	  "Request types: READ", "DF: one content chunk, up to 64 KiB always" }, \
 	{ PREFIX "df_mixed", df_mixed, MODE, DF | WRITABLE | ZEROES, MUST, \
-	  "Request types", "DF across data and a hole: data" }, \
+	  "Request types: READ", "DF across data and a hole: data" }, \
 	{ PREFIX "df_large", df_large, MODE, DF, MUST, \
-	  "Request types", "DF above 64 KiB: one chunk, or EOVERFLOW and none" }, \
+	  "Request types: READ", "DF above 64 KiB: one chunk, or EOVERFLOW and none" }, \
 	{ PREFIX "df_errors", df_errors, MODE, DF, SHOULD, \
 	  "Command flags", "DF is for READ alone" }, \
 	{ PREFIX "pipeline_mixed", pipeline_mixed, MODE, WRITABLE, MUST, \
 	  "Structured reply chunk message", "24 reads of several chunks at once" }, \
 	{ PREFIX "meta_list_all", meta_list_all, MODE, META, MUST, \
-	  "Option types", "LIST_META_CONTEXT without a query lists all" }, \
+	  "Option types: LIST_META_CONTEXT", "LIST_META_CONTEXT without a query lists all" }, \
 	{ PREFIX "meta_list_wildcard", meta_list_wildcard, MODE, ALLOCATION, MUST, \
 	  "The `base:` metadata namespace", "LIST_META_CONTEXT of base: lists base:allocation" }, \
 	{ PREFIX "meta_list_one", meta_list_one, MODE, ALLOCATION, MUST, \
-	  "Option types", "LIST_META_CONTEXT of base:allocation lists it alone" }, \
+	  "Option types: LIST_META_CONTEXT", "LIST_META_CONTEXT of base:allocation lists it alone" }, \
 	{ PREFIX "meta_unknown_namespace", meta_unknown_namespace, MODE, ALLOCATION, MUST, \
-	  "Option types", "unknown namespaces are ignored" }, \
+	  "Option types: SET_META_CONTEXT", "unknown namespaces are ignored" }, \
 	{ PREFIX "meta_unknown_leaf", meta_unknown_leaf, MODE, ALLOCATION, MUST, \
 	  "The `base:` metadata namespace", "unknown names in base: are ignored" }, \
 	{ PREFIX "meta_set_wildcard", meta_set_wildcard, MODE, ALLOCATION, MUST, \
 	  "The `base:` metadata namespace", "SET_META_CONTEXT ignores base:" }, \
 	{ PREFIX "meta_no_colon", meta_no_colon, MODE, ALLOCATION, MUST, \
-	  "Option types", "a query without a colon selects nothing" }, \
+	  "Option types: SET_META_CONTEXT", "a query without a colon selects nothing" }, \
 	{ PREFIX "meta_set_all", meta_set_all, MODE, META, MUST, \
-	  "Option types", "SET_META_CONTEXT of all: unique ids, a status of each" }, \
+	  "Option types: SET_META_CONTEXT", "SET_META_CONTEXT of all: unique ids, a status of each" }, \
 	{ PREFIX "meta_set_twice", meta_set_twice, MODE, ALLOCATION, MUST, \
-	  "Option types", "the same query twice" }, \
+	  "Option types: SET_META_CONTEXT", "the same query twice" }, \
 	{ PREFIX "meta_set_none", meta_set_none, MODE, ALLOCATION, MUST, \
-	  "Option types", "SET_META_CONTEXT without a query selects nothing" }, \
+	  "Option types: SET_META_CONTEXT", "SET_META_CONTEXT without a query selects nothing" }, \
 	{ PREFIX "meta_set_replaces", meta_set_replaces, MODE, ALLOCATION, MUST, \
-	  "Option types", "the last SET_META_CONTEXT counts" }, \
+	  "Option types: SET_META_CONTEXT", "the last SET_META_CONTEXT counts" }, \
 	{ PREFIX "meta_set_fails", meta_set_fails, MODE, ALLOCATION, MUST, \
-	  "Option types", "a SET_META_CONTEXT that fails selects nothing" }, \
+	  "Option types: SET_META_CONTEXT", "a SET_META_CONTEXT that fails selects nothing" }, \
 	{ PREFIX "meta_set_lasts", meta_set_lasts, MODE, ALLOCATION | GO, MUST, \
-	  "Option types", "options between SET_META_CONTEXT and GO do not matter" }, \
+	  "Option types: SET_META_CONTEXT", "options between SET_META_CONTEXT and GO do not matter" }, \
 	{ PREFIX "meta_other_export", meta_other_export, MODE, ALLOCATION, MUST, \
-	  "Option types", "a context of another export does not count" }, \
+	  "Option types: SET_META_CONTEXT", "a context of another export does not count" }, \
 	{ PREFIX "meta_unknown_export", meta_unknown_export, MODE, ALLOCATION | NAMES, SHOULD, \
 	  "Option reply types", "contexts of an unknown export: ERR_UNKNOWN" }, \
 	{ PREFIX "meta_malformed", meta_malformed, MODE, META, MUST, \
-	  "Option types", "contexts with wrong lengths: ERR_INVALID" }, \
+	  "Option types: SET_META_CONTEXT", "contexts with wrong lengths: ERR_INVALID" }, \
 	{ PREFIX "meta_many_queries", meta_many_queries, MODE, ALLOCATION, MUST, \
-	  "Option types", "500 queries: one is known, or ERR_TOO_BIG" }, \
+	  "Option types: SET_META_CONTEXT", "500 queries: one is known, or ERR_TOO_BIG" }, \
 	{ PREFIX "meta_long_query", meta_long_query, MODE, META, MUST, \
 	  "Conventions", "long queries do not confuse the server" }, \
 	{ PREFIX "status_without", status_without, MODE, 0, MUST, \
@@ -180,7 +180,7 @@
 	{ PREFIX "status_odd", status_odd, MODE, META | FINE, MUST, \
 	  "Structured reply types", "BLOCK_STATUS of odd lengths at odd offsets" }, \
 	{ PREFIX "status_walk", status_walk, MODE, META, MUST, \
-	  "Request types", "BLOCK_STATUS from one end to the other" }, \
+	  "Request types: BLOCK_STATUS", "BLOCK_STATUS from one end to the other" }, \
 	{ PREFIX "status_req_one", status_req_one, MODE, META, MUST, \
 	  "Command flags", "REQ_ONE: one extent, not longer than asked for" }, \
 	{ PREFIX "status_true", status_true, MODE, ALLOCATION, MUST, \
@@ -188,15 +188,15 @@
 	{ PREFIX "status_written", status_written, MODE, ALLOCATION | WRITABLE, MUST, \
 	  "`base:allocation` metadata context", "and so it is after writes and zeroes" }, \
 	{ PREFIX "status_outside", status_outside, MODE, META, MUST, \
-	  "Request types", "BLOCK_STATUS beyond the end, and around 2^64: EINVAL" }, \
+	  "Request types: BLOCK_STATUS", "BLOCK_STATUS beyond the end, and around 2^64: EINVAL" }, \
 	{ PREFIX "status_zero_length", status_zero_length, MODE, META, SHOULD, \
-	  "Request types", "BLOCK_STATUS of length 0 does not end the connection" }, \
+	  "Request types: BLOCK_STATUS", "BLOCK_STATUS of length 0 does not end the connection" }, \
 	{ PREFIX "status_flags", status_flags, MODE, META, SHOULD, \
 	  "Error values", "flags of other commands: EINVAL; FUA is accepted" }, \
 	{ PREFIX "status_pipeline", status_pipeline, MODE, META, MUST, \
 	  "Structured reply chunk message", "BLOCK_STATUS and READ, 48 at once" }, \
 	{ PREFIX "status_disc", status_disc, MODE, META, MUST, \
-	  "Request types", "BLOCK_STATUS before DISC is answered" },
+	  "Request types: BLOCK_STATUS", "BLOCK_STATUS before DISC is answered" },
 
 const struct row rows[] = {
 	{ "greeting", greeting, SIMPLE, 0, MUST,
@@ -212,13 +212,13 @@ const struct row rows[] = {
 	{ "export_name_same", export_name_same, SIMPLE, GO, MUST,
 	  "Option reply types", "EXPORT_NAME and GO tell the same size and flags" },
 	{ "export_name_unknown", export_name_unknown, SIMPLE, NAMES, MUST,
-	  "Option types", "EXPORT_NAME with an unknown name ends the session" },
+	  "Option types: EXPORT_NAME", "EXPORT_NAME with an unknown name ends the session" },
 	{ "export_name_long", export_name_long, SIMPLE, 0, MUST,
 	  "Conventions", "EXPORT_NAME with more than 4096 bytes ends the session" },
 	{ "option_unknown", option_unknown, SIMPLE, 0, MUST,
 	  "Fixed newstyle negotiation", "unknown options are skipped and answered with ERR_UNSUP" },
 	{ "option_peek", option_peek, SIMPLE, 0, SHOULD,
-	  "Option types", "the withdrawn PEEK_EXPORT is answered with ERR_UNSUP" },
+	  "Option types: PEEK_EXPORT", "the withdrawn PEEK_EXPORT is answered with ERR_UNSUP" },
 	{ "option_large", option_large, SIMPLE, 0, SHOULD,
 	  "Termination of the session during option haggling", "1 MiB of data of an unknown option is skipped" },
 	{ "option_huge", option_huge, SIMPLE, 0, SHOULD,
@@ -228,35 +228,35 @@ const struct row rows[] = {
 	{ "option_pieces", option_pieces, SIMPLE, GO, MUST,
 	  "Fixed newstyle negotiation", "an option may come byte by byte" },
 	{ "abort", abort_ack, SIMPLE, 0, MUST,
-	  "Option types", "ABORT is acknowledged" },
+	  "Option types: ABORT", "ABORT is acknowledged" },
 	{ "abort_data", abort_data, SIMPLE, 0, SHOULD,
-	  "Option types", "data of ABORT is ignored" },
+	  "Option types: ABORT", "data of ABORT is ignored" },
 	{ "abort_gone", abort_gone, SIMPLE, 0, SHOULD,
-	  "Option types", "a client may close after ABORT without waiting" },
+	  "Option types: ABORT", "a client may close after ABORT without waiting" },
 	{ "gone_early", gone_early, SIMPLE, 0, MUST,
 	  "Termination of the session during option haggling", "clients that go during the handshake disturb nobody" },
 	{ "list", list_names, SIMPLE, LIST, MUST,
-	  "Option types", "LIST: SERVER replies with valid names, then ACK" },
+	  "Option types: LIST", "LIST: SERVER replies with valid names, then ACK" },
 	{ "list_data", list_data, SIMPLE, LIST, SHOULD,
-	  "Option types", "LIST with data is answered with ERR_INVALID" },
+	  "Option types: LIST", "LIST with data is answered with ERR_INVALID" },
 	{ "list_twice", list_twice, SIMPLE, LIST, SHOULD,
-	  "Option types", "LIST may be asked again" },
+	  "Option types: LIST", "LIST may be asked again" },
 	{ "list_usable", list_usable, SIMPLE, LIST | GO, MUST,
 	  "Option reply types", "INFO knows the names that LIST shows" },
 	{ "info_go", info_export, SIMPLE, GO, MUST,
 	  "Option reply types", "INFO sends INFO_EXPORT, then ACK, and stays in the handshake" },
 	{ "go", go_enters, SIMPLE, GO, MUST,
-	  "Option types", "GO enters transmission, never with zeroes" },
+	  "Option types: GO", "GO enters transmission, never with zeroes" },
 	{ "info_then_go", info_then_go, SIMPLE, GO, MUST,
-	  "Option types", "GO repeats what INFO has said" },
+	  "Option types: INFO", "GO repeats what INFO has said" },
 	{ "info_malformed", info_malformed, SIMPLE, GO, MUST,
-	  "Option types", "INFO with wrong lengths is answered with ERR_INVALID" },
+	  "Option types: INFO", "INFO with wrong lengths is answered with ERR_INVALID" },
 	{ "go_malformed", go_malformed, SIMPLE, GO, MUST,
-	  "Option types", "GO with wrong lengths is answered with ERR_INVALID" },
+	  "Option types: GO", "GO with wrong lengths is answered with ERR_INVALID" },
 	{ "info_unknown_items", info_unknown_items, SIMPLE, GO, MUST,
-	  "Option types", "unknown information requests are ignored" },
+	  "Option types: INFO", "unknown information requests are ignored" },
 	{ "info_unknown_name", info_unknown_name, SIMPLE, GO | NAMES, MUST,
-	  "Option types", "INFO and GO of an unknown export: ERR_UNKNOWN, then the right one" },
+	  "Option types: INFO", "INFO and GO of an unknown export: ERR_UNKNOWN, then the right one" },
 	{ "info_once", info_once, SIMPLE, GO, SHOULD,
 	  "Option reply types", "each information item comes once" },
 	{ "info_names", info_names, SIMPLE, GO, MUST,
@@ -277,28 +277,28 @@ const struct row rows[] = {
 	  "Transmission flags", "transmission flags that need others come with them" },
 	IN_ANY_MODE("", SIMPLE)
 	{ "sr_option_data", option_no_data, STRUCTURED, 0, SHOULD,
-	  "Option types", "STRUCTURED_REPLY with data is answered with ERR_INVALID" },
+	  "Option types: STRUCTURED_REPLY", "STRUCTURED_REPLY with data is answered with ERR_INVALID" },
 	{ "sr_again", option_again, STRUCTURED, 0, MUST,
-	  "Option types", "STRUCTURED_REPLY once more changes nothing" },
+	  "Option types: STRUCTURED_REPLY", "STRUCTURED_REPLY once more changes nothing" },
 	IN_CHUNKS("sr_", STRUCTURED)
 	{ "sr_export_name", sr_export_name, STRUCTURED, 0, MUST,
-	  "Option types", "EXPORT_NAME enters with structured replies" },
+	  "Option types: STRUCTURED_REPLY", "EXPORT_NAME enters with structured replies" },
 	IN_ANY_MODE("sr_", STRUCTURED)
 	{ "meta_list_early", meta_list_early, STRUCTURED, META, MUST,
-	  "Option types", "LIST_META_CONTEXT before STRUCTURED_REPLY: ACK or ERR_INVALID" },
+	  "Option types: LIST_META_CONTEXT", "LIST_META_CONTEXT before STRUCTURED_REPLY: ACK or ERR_INVALID" },
 	{ "meta_set_early", meta_set_early, STRUCTURED, META, SHOULD,
-	  "Option types", "SET_META_CONTEXT before STRUCTURED_REPLY: ERR_INVALID" },
+	  "Option types: SET_META_CONTEXT", "SET_META_CONTEXT before STRUCTURED_REPLY: ERR_INVALID" },
 	{ "ext_option_data", option_no_data, EXTENDED, 0, SHOULD,
-	  "Option types", "EXTENDED_HEADERS with data is answered with ERR_INVALID" },
+	  "Option types: EXTENDED_HEADERS", "EXTENDED_HEADERS with data is answered with ERR_INVALID" },
 	{ "ext_again", option_again, EXTENDED, 0, MUST,
-	  "Option types", "EXTENDED_HEADERS once more changes nothing" },
+	  "Option types: EXTENDED_HEADERS", "EXTENDED_HEADERS once more changes nothing" },
 	IN_CHUNKS("ext_", EXTENDED)
 	{ "ext_then_structured", ext_then_structured, EXTENDED, 0, SHOULD,
-	  "Option types", "STRUCTURED_REPLY after it: ERR_EXT_HEADER_REQD" },
+	  "Option types: EXTENDED_HEADERS", "STRUCTURED_REPLY after it: ERR_EXT_HEADER_REQD" },
 	{ "ext_after_structured", structured_then_ext, EXTENDED, 0, MUST,
-	  "Option types", "EXTENDED_HEADERS after STRUCTURED_REPLY takes precedence" },
+	  "Option types: EXTENDED_HEADERS", "EXTENDED_HEADERS after STRUCTURED_REPLY takes precedence" },
 	{ "ext_export_name", ext_export_name, EXTENDED, 0, SHOULD,
-	  "Option types", "EXPORT_NAME is forbidden with extended headers" },
+	  "Option types: EXTENDED_HEADERS", "EXPORT_NAME is forbidden with extended headers" },
 	IN_ANY_MODE("ext_", EXTENDED)
 	{ "ext_write_unflagged", ext_write_unflagged, EXTENDED, WRITABLE, MUST,
 	  "Command flags", "WRITE without PAYLOAD_LEN has no payload: EINVAL" },
@@ -329,13 +329,13 @@ const struct row rows[] = {
 	{ "ext_payload_flag", payload_flag, EXTENDED, META, SHOULD,
 	  "Transmission flags", "BLOCK_STAT_PAYLOAD comes with contexts" },
 	{ "ext_payload_subsets", payload_subsets, EXTENDED, STATUS_PAYLOAD | ALLOCATION, MUST,
-	  "Request types", "BLOCK_STATUS with payload: those contexts and no others" },
+	  "Request types: BLOCK_STATUS", "BLOCK_STATUS with payload: those contexts and no others" },
 	{ "ext_payload_wrong", payload_wrong, EXTENDED, STATUS_PAYLOAD | ALLOCATION, MUST,
-	  "Request types", "unknown and repeated contexts, wrong lengths: EINVAL" },
+	  "Request types: BLOCK_STATUS", "unknown and repeated contexts, wrong lengths: EINVAL" },
 	{ "ext_payload_many", payload_many, EXTENDED, STATUS_PAYLOAD | ALLOCATION, MUST,
-	  "Request types", "20000 contexts: EINVAL, the payload is skipped" },
+	  "Request types: BLOCK_STATUS", "20000 contexts: EINVAL, the payload is skipped" },
 	{ "ext_payload_not_offered", payload_not_offered, EXTENDED, NO_STATUS_PAYLOAD | ALLOCATION, MUST,
-	  "Request types", "a payload without the flag: EINVAL, it is skipped" },
+	  "Request types: BLOCK_STATUS", "a payload without the flag: EINVAL, it is skipped" },
 	{ "tls_absent", tls_absent, SIMPLE, NO_TLS | GO | PLAIN, MUST,
 	  "NOTLS mode", "STARTTLS is refused, and nothing asks for it" },
 	{ "tls_data", tls_data, SIMPLE, TLS, MUST,
@@ -357,11 +357,11 @@ const struct row rows[] = {
 	{ "tls_never_required", tls_never_required, SIMPLE, TLS | TLS_CREDENTIALS | GO, MUST,
 	  "FORCEDTLS mode", "never ERR_TLS_REQD within TLS" },
 	{ "tls_forgets_structured", tls_forgets_structured, SIMPLE, TLS_ALLOWED | TLS | TLS_CREDENTIALS, MUST,
-	  "Option types", "STARTTLS forgets STRUCTURED_REPLY" },
+	  "Option types: STARTTLS", "STARTTLS forgets STRUCTURED_REPLY" },
 	{ "tls_forgets_extended", tls_forgets_extended, SIMPLE, TLS_ALLOWED | TLS | TLS_CREDENTIALS, MUST,
-	  "Option types", "STARTTLS forgets EXTENDED_HEADERS" },
+	  "Option types: STARTTLS", "STARTTLS forgets EXTENDED_HEADERS" },
 	{ "tls_forgets_contexts", tls_forgets_contexts, SIMPLE, TLS_ALLOWED | TLS | TLS_CREDENTIALS, MUST,
-	  "Option types", "STARTTLS forgets metadata contexts" },
+	  "Option types: STARTTLS", "STARTTLS forgets metadata contexts" },
 	{ "tls_injected", tls_injected, SIMPLE, TLS | TLS_CREDENTIALS, MUST,
 	  "FORCEDTLS mode", "bytes in the clear after STARTTLS are not taken as if in TLS" },
 	{ "tls_garbage", tls_garbage, SIMPLE, TLS | TLS_CREDENTIALS, MUST,

@@ -91,7 +91,7 @@ struct conn *conn_connect(struct test *t)
 	c->t = t;
 	c->fd = fd;
 	c->cookie = UINT64_C(0xc0ffee0000000001);
-	c->min = 1;
+	c->min = t->target->min ? t->target->min : 1;
 	c->next = t->conns;
 	t->conns = c;
 	return c;
@@ -234,6 +234,9 @@ void conn_recv(struct conn *c, void *data, size_t n, const char *what)
 			c->in_at += part;
 			p += part;
 			n -= part;
+		} else if (c->closed && c->excused) {
+			advise(c->t, "expected %s, the server closed the connection", what);
+			longjmp(c->t->out, 1);
 		} else if (c->closed) {
 			fail(c->t, "expected %s, the server closed the connection (%s)", what,
 			     c->how);

@@ -25,6 +25,8 @@ struct conn {
 	bool closed;		/* by the server */
 	bool notified;		/* and TLS was shut down properly */
 	const char *how;	/* it was closed, in words */
+	bool excused;		/* the client has broken a rule of the handshake: the end is legal, though an
+				 * error were better; until the next option is answered */
 	uint8_t *in;		/* received, not yet taken */
 	size_t in_at, in_end, in_cap;
 

@@ -88,8 +88,7 @@ void option_send(struct conn *c, uint32_t number, const void *data, size_t n)
 	conn_send(c, b, 16 + n);
 }
 
-/* Strings are UTF-8 without NUL, of at most 4096 bytes. */
-static void check_string(struct conn *c, const uint8_t *s, size_t n, const char *what)
+void check_string(struct conn *c, const uint8_t *s, size_t n, const char *what)
 {
 	size_t i = 0, more;
 

@@ -199,10 +199,7 @@ static void take_error(struct conn *c, struct request *rq, unsigned type, const 
 	if (len > n - 6 - tail)
 		fail(c->t, "%s: an error text of %u bytes in a chunk of %llu", rq->words, len,
 		     (unsigned long long)n);
-	if (len > STRING_MOST)
-		fail(c->t, "%s: an error text of %u bytes, at most 4096 are allowed", rq->words, len);
-	if (memchr(p + 6, 0, len))
-		fail(c->t, "%s: an error text with a NUL", rq->words);
+	check_string(c, p + 6, len, "an error text");
 	if (type != CHUNK_ERROR && type != CHUNK_ERROR_OFFSET)
 		fail(c->t, "%s: an error chunk of the unknown type %#x", rq->words, type);
 	if (tail) {

@@ -182,6 +182,7 @@ void tls_works(struct test *t);
 void tls_1_2(struct test *t);
 void tls_1_3(struct test *t);
 void tls_old(struct test *t);
+void tls_optional(struct test *t);
 void tls_again(struct test *t);
 void tls_never_required(struct test *t);
 void tls_forgets_structured(struct test *t);

@@ -97,6 +97,19 @@ void tls_works(struct test *t)
 	read_at(c, 0, 512 * 1024);
 }
 
+void tls_optional(struct test *t)
+{
+	struct conn *c = greet_plain(t);
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (options[i] == OPT_INFO || options[i] == OPT_GO)
+			continue;
+		if (any(c, options[i])->type == ERR_TLS_REQD)
+			fail(t, "option %u: ERR_TLS_REQD, but INFO goes without TLS", options[i]);
+	}
+	in_step(c);
+}
+
 static int try_version(struct test *t, const char *version)
 {
 	char priority[128];

@@ -76,6 +76,9 @@ struct outcome {
 
 const char *reply_name(uint32_t type);
 
+/* A string of the server: UTF-8 without NUL, of at most 4096 bytes. */
+void check_string(struct conn *c, const uint8_t *s, size_t n, const char *what);
+
 /* A connection that has exchanged greetings; no TLS. */
 struct conn *greet_plain(struct test *t);
 /* The same, through TLS if the URI says so. */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/nbd/reply.h"
 #include "server/nbd/request.h"
 #include "tests/unit/nbd_peer.h"
 
@@ -406,19 +405,7 @@ START_TEST(random_requests)
 }
 END_TEST
 
-/* ---- replies, errors, flags ---- */
-
-START_TEST(simple_reply)
-{
-	uint8_t *reply = malloc(NBD_SIMPLE_REPLY_SIZE);
-
-	nbd_encode_simple_reply(reply, NBD_ENOSPC, 0x0102030405060708ULL);
-	ck_assert_mem_eq(reply, "\x67\x44\x66\x98\0\0\0\x1c\1\2\3\4\5\6\7\10", 16);
-	nbd_encode_simple_reply(reply, NBD_SUCCESS, UINT64_MAX);
-	ck_assert_mem_eq(reply, "\x67\x44\x66\x98\0\0\0\0\377\377\377\377\377\377\377\377", 16);
-	free(reply);
-}
-END_TEST
+/* ---- errors, flags ---- */
 
 START_TEST(errors)
 {
@@ -516,7 +503,6 @@ static Suite *suite(void)
 	tcase_add_test(tc, disconnect);
 	tcase_add_test(tc, wrong_magic);
 	tcase_add_test(tc, random_requests);
-	tcase_add_test(tc, simple_reply);
 	tcase_add_test(tc, errors);
 	tcase_add_test(tc, errors_are_in_the_set);
 	tcase_add_test(tc, transmission_flags);

@@ -383,6 +383,8 @@ static enum step handle_mode(struct nbd_handshake *h, const uint8_t *data, uint3
 
 enum step nbd_option_refuse(struct nbd_handshake *h, struct nbd_out *out)
 {
+	if (h->option == NBD_OPT_SET_META_CONTEXT)
+		nbd_context_forget(h); /* each does, whatever is wrong with it */
 	if (h->refusal == NBD_REP_ERR_UNSUP)
 		return nbd_option_error(h, out, h->refusal, "option %u is not supported", h->option);
 	if (h->refusal == NBD_REP_ERR_TLS_REQD)

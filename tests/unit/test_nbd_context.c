@@ -375,9 +375,10 @@ END_TEST
 /* Each of these takes the place of a selection, though the last ones fail. */
 START_TEST(set_replaces)
 {
+	static const char junk[NBD_HANDSHAKE_PAYLOAD_MAX + 1];
 	struct reply r;
 
-	for (int how = 0; how < 7; how++) {
+	for (int how = 0; how < 8; how++) {
 		begin(STRUCTURED);
 		add_context(SET, "disk", QUERIES("base:allocation"));
 		switch (how) {
@@ -402,6 +403,9 @@ START_TEST(set_replaces)
 		case 6:
 			client_option(&in, SET, NULL, 0);
 			break;
+		case 7:	/* is not even looked at */
+			client_option(&in, SET, junk, sizeof(junk));
+			break;
 		}
 		add_go("disk");
 		run(NBD_HANDSHAKE_ENTER_TRANSMISSION);
@@ -413,7 +417,8 @@ START_TEST(set_replaces)
 		r = read_reply(&t.out, &at);
 		ck_assert_uint_eq(r.option, SET);
 		ck_assert_uint_eq(r.type, how < 3 ? NBD_REP_ACK : how == 3 ? NBD_REP_ERR_UNKNOWN :
-				  how == 4 ? NBD_REP_ERR_POLICY : NBD_REP_ERR_INVALID);
+				  how == 4 ? NBD_REP_ERR_POLICY : how == 7 ? NBD_REP_ERR_TOO_BIG :
+				  NBD_REP_ERR_INVALID);
 		expect_go(DISK_FLAGS | DF, STRUCTURED, false);
 		again();
 	}

@@ -1,5 +1,5 @@
 /*
- * Decoding requests: a table of cases, then every request against a second opinion.
+ * Decoding requests: tables of cases, then random requests against a second opinion.
  */
 #include <check.h>
 #include <errno.h>
@@ -22,6 +22,9 @@
 #define FUA	NBD_CMD_FLAG_FUA
 #define NO_HOLE	NBD_CMD_FLAG_NO_HOLE
 #define FAST	NBD_CMD_FLAG_FAST_ZERO
+#define DF	NBD_CMD_FLAG_DF
+#define REQ_ONE	NBD_CMD_FLAG_REQ_ONE
+#define PAYLOAD	NBD_CMD_FLAG_PAYLOAD_LEN
 
 #define READ	NBD_CMD_READ
 #define WRITE	NBD_CMD_WRITE
@@ -29,15 +32,27 @@
 #define TRIM	NBD_CMD_TRIM
 #define CACHE	NBD_CMD_CACHE
 #define ZEROES	NBD_CMD_WRITE_ZEROES
+#define STATUS	NBD_CMD_BLOCK_STATUS
+
+#define COOKIE	0x0123456789abcdefULL
+
+static void encode_as(uint8_t *p, enum nbd_mode mode, uint16_t flags, uint16_t command,
+		      uint64_t offset, uint64_t length)
+{
+	nbd_put_be32(p, mode == NBD_MODE_EXTENDED ? 0x21e41c71 : 0x25609513);
+	nbd_put_be16(p + 4, flags);
+	nbd_put_be16(p + 6, command);
+	nbd_put_be64(p + 8, COOKIE);
+	nbd_put_be64(p + 16, offset);
+	if (mode == NBD_MODE_EXTENDED)
+		nbd_put_be64(p + 24, length);
+	else
+		nbd_put_be32(p + 24, (uint32_t)length);
+}
 
 static void encode(uint8_t *p, uint16_t flags, uint16_t command, uint64_t offset, uint32_t length)
 {
-	nbd_put_be32(p, 0x25609513);
-	nbd_put_be16(p + 4, flags);
-	nbd_put_be16(p + 6, command);
-	nbd_put_be64(p + 8, 0x0123456789abcdefULL);
-	nbd_put_be64(p + 16, offset);
-	nbd_put_be32(p + 24, length);
+	encode_as(p, NBD_MODE_SIMPLE, flags, command, offset, length);
 }
 
 /* One row: a request to an export of SIZE bytes with these transmission flags. */
@@ -134,9 +149,9 @@ static const struct row {
 	{ WRITABLE, FLUSH, NO_HOLE, 0, 0, NBD_EINVAL },
 
 	/* Flags that need what is not negotiated, and unknown ones. */
-	{ WRITABLE, READ, NBD_CMD_FLAG_DF, 0, 512, NBD_EINVAL },
-	{ WRITABLE, READ, NBD_CMD_FLAG_REQ_ONE, 0, 512, NBD_EINVAL },
-	{ WRITABLE, WRITE, NBD_CMD_FLAG_PAYLOAD_LEN, 0, 512, NBD_EINVAL },
+	{ WRITABLE, READ, DF, 0, 512, NBD_EINVAL },
+	{ WRITABLE, READ, REQ_ONE, 0, 512, NBD_EINVAL },
+	{ WRITABLE, WRITE, PAYLOAD, 0, 512, NBD_EINVAL },
 	{ WRITABLE, WRITE, 0x8000, 0, 512, NBD_EINVAL },
 	{ WRITABLE, ZEROES, 0x0040 | FUA, 0, 512, NBD_EINVAL },
 
@@ -153,8 +168,8 @@ static const struct row {
 	{ BARE, CACHE, 0, 0, 512, NBD_EINVAL },
 	{ BARE, ZEROES, 0, 0, 512, NBD_EINVAL },
 
-	/* Unknown. */
-	{ WRITABLE, NBD_CMD_BLOCK_STATUS, 0, 0, 512, NBD_EINVAL },
+	/* Not agreed on, or unknown. */
+	{ WRITABLE, STATUS, 0, 0, 512, NBD_EINVAL },
 	{ WRITABLE, NBD_CMD_RESIZE, 0, 0, 512, NBD_EINVAL },
 	{ WRITABLE, 9, 0, 0, 512, NBD_EINVAL },
 	{ WRITABLE, 0xffff, 0xffff, UINT64_MAX, UINT32_MAX, NBD_EINVAL },
@@ -172,7 +187,7 @@ START_TEST(request_table)
 	encode(header, row->flags, row->command, row->offset, row->length);
 	memset(&rq, 0xa5, sizeof(rq));
 	verdict = nbd_decode_request(header, &limits, &rq);
-	ck_assert_uint_eq(rq.cookie, 0x0123456789abcdefULL);
+	ck_assert_uint_eq(rq.cookie, COOKIE);
 	ck_assert_uint_eq(rq.command, row->command);
 	ck_assert_uint_eq(rq.flags, row->flags);
 	ck_assert_uint_eq(rq.offset, row->offset);
@@ -261,6 +276,152 @@ START_TEST(own_limits)
 }
 END_TEST
 
+/* ---- what structured replies and extended headers add ---- */
+
+#define S	NBD_MODE_STRUCTURED
+#define X	NBD_MODE_EXTENDED
+#define WITH_DF	(WRITABLE | NBD_FLAG_SEND_DF)
+#define WITH_STAT (WITH_DF | NBD_FLAG_BLOCK_STAT_PAYLOAD)
+#define GIB4	(1ULL << 32)
+#define CLOSES	0xfffeU
+
+/* The export is large; contexts: selected. payload: what follows the header. */
+static const struct mode_row {
+	enum nbd_mode mode;
+	bool contexts;
+	uint16_t export_flags, command, flags;
+	uint64_t length;
+	uint32_t expect, payload;
+} mode_rows[] = {
+	/* DF with READ, if it is offered. */
+	{ S, false, WITH_DF, READ, DF, 512, OK, 0 },
+	{ X, false, WITH_DF, READ, DF | FUA, 512, OK, 0 },
+	{ S, false, WRITABLE, READ, DF, 512, NBD_EINVAL, 0 },
+	{ S, true, WITH_DF, STATUS, DF, 512, NBD_EINVAL, 0 },
+	{ S, false, WITH_DF, WRITE, DF, 512, NBD_EINVAL, 512 },
+	{ X, false, WITH_DF, READ, DF, 0, 0, 0 },
+
+	/* BLOCK_STATUS: a context, REQ_ONE, a length. */
+	{ S, true, WITH_DF, STATUS, 0, 512, OK, 0 },
+	{ S, true, WITH_DF, STATUS, REQ_ONE, UINT32_MAX, OK, 0 },
+	{ S, true, WITH_DF, STATUS, FUA | REQ_ONE, 1, OK, 0 },
+	{ X, true, WITH_STAT, STATUS, REQ_ONE, 1ULL << 40, OK, 0 },
+	{ S, true, READ_ONLY, STATUS, REQ_ONE, 512, OK, 0 },
+	{ S, false, WITH_DF, STATUS, 0, 512, NBD_EINVAL, 0 },
+	{ X, false, WITH_STAT, STATUS, 0, 512, NBD_EINVAL, 0 },
+	{ S, true, WITH_DF, STATUS, 0, 0, NBD_EINVAL, 0 },
+	{ X, true, WITH_STAT, STATUS, REQ_ONE, 0, NBD_EINVAL, 0 },
+	{ X, true, WITH_STAT, STATUS, 0, (1ULL << 41) + 1, NBD_EINVAL, 0 },
+	{ S, true, WITH_DF, STATUS, NO_HOLE, 512, NBD_EINVAL, 0 },
+	{ S, true, WITH_DF, READ, REQ_ONE, 512, NBD_EINVAL, 0 },
+
+	/* A WRITE with extended headers: its data comes with PAYLOAD_LEN and without. */
+	{ X, false, WITH_DF, WRITE, PAYLOAD, 512, OK, 512 },
+	{ X, false, WITH_DF, WRITE, PAYLOAD | FUA, 32 * MIB, OK, 32 * MIB },
+	{ X, false, WITH_DF, WRITE, 0, 512, OK, 512 },
+	{ X, false, WITH_DF, WRITE, PAYLOAD, 0, 0, 0 },
+	{ X, false, WITH_DF, WRITE, PAYLOAD, 32 * MIB + 1, NBD_EINVAL, 32 * MIB + 1 },
+	{ X, false, READ_ONLY, WRITE, PAYLOAD, 512, NBD_EPERM, 512 },
+	{ S, false, WITH_DF, WRITE, PAYLOAD, 512, NBD_EINVAL, 512 },
+
+	/* Others have none; announced all the same, it has to be skipped. */
+	{ X, false, WITH_DF, READ, PAYLOAD, 512, NBD_EINVAL, 512 },
+	{ X, false, WITH_DF, TRIM, PAYLOAD, UINT32_MAX, NBD_EINVAL, UINT32_MAX },
+	{ X, false, WITH_DF, ZEROES, PAYLOAD, 4096, NBD_EINVAL, 4096 },
+	{ X, false, WITH_DF, CACHE, PAYLOAD, 1, NBD_EINVAL, 1 },
+	{ X, false, WITH_DF, FLUSH, PAYLOAD, 0, NBD_EINVAL, 0 },
+	{ X, false, WITH_DF, FLUSH, PAYLOAD, 9, NBD_EINVAL, 9 },
+	{ X, false, WITH_DF, 77, PAYLOAD, 9, NBD_EINVAL, 9 },
+	{ X, false, WITH_DF, 77, 0, GIB4, NBD_EINVAL, 0 },
+	{ S, false, WITH_DF, TRIM, PAYLOAD, 512, NBD_EINVAL, 0 },
+	{ S, false, WITH_DF, 77, PAYLOAD, 512, NBD_EINVAL, 0 },
+
+	/* A payload of 4 GiB or more, of whatever it is, is not skipped. */
+	{ X, false, WITH_DF, WRITE, PAYLOAD, UINT32_MAX, NBD_EINVAL, UINT32_MAX },
+	{ X, false, WITH_DF, WRITE, PAYLOAD, GIB4, CLOSES, 0 },
+	{ X, false, WITH_DF, WRITE, 0, GIB4 + 512, CLOSES, 0 },
+	{ X, false, READ_ONLY, WRITE, 0, UINT64_MAX, CLOSES, 0 },
+	{ X, false, WITH_DF, READ, PAYLOAD, GIB4, CLOSES, 0 },
+	{ X, true, WITH_STAT, STATUS, PAYLOAD, GIB4 + 12, CLOSES, 0 },
+	{ X, false, WITH_DF, 77, PAYLOAD, UINT64_MAX, CLOSES, 0 },
+
+	/* 64-bit lengths where nothing follows. */
+	{ X, false, WITH_DF, TRIM, 0, GIB4, OK, 0 },
+	{ X, false, WITH_DF, ZEROES, FAST, 1ULL << 41, OK, 0 },
+	{ X, false, WITH_DF, CACHE, 0, GIB4 + 1, OK, 0 },
+	{ X, false, WITH_DF, READ, 0, GIB4 + 512, NBD_EINVAL, 0 },
+	{ X, false, WITH_DF, TRIM, 0, (1ULL << 41) + 1, NBD_EINVAL, 0 },
+	{ X, false, WITH_DF, ZEROES, 0, UINT64_MAX, NBD_ENOSPC, 0 },
+	{ X, false, WITH_DF, FLUSH, 0, GIB4, NBD_EINVAL, 0 },
+
+	/* A BLOCK_STATUS with payload: its size is checked here, its length is in it. */
+	{ X, true, WITH_STAT, STATUS, PAYLOAD, 12, OK, 12 },
+	{ X, true, WITH_STAT, STATUS, PAYLOAD | REQ_ONE | FUA, 4096, OK, 4096 },
+	{ X, true, WITH_STAT, STATUS, PAYLOAD, 8, NBD_EINVAL, 8 },
+	{ X, true, WITH_STAT, STATUS, PAYLOAD, 0, NBD_EINVAL, 0 },
+	{ X, true, WITH_STAT, STATUS, PAYLOAD, 13, NBD_EINVAL, 13 },
+	{ X, true, WITH_STAT, STATUS, PAYLOAD, 4100, NBD_EINVAL, 4100 },
+	{ X, true, WITH_STAT, STATUS, PAYLOAD, UINT32_MAX, NBD_EINVAL, UINT32_MAX },
+	{ X, true, WITH_DF, STATUS, PAYLOAD, 12, NBD_EINVAL, 12 },
+	{ X, false, WITH_STAT, STATUS, PAYLOAD, 12, NBD_EINVAL, 12 },
+	{ S, true, WITH_STAT, STATUS, PAYLOAD, 12, NBD_EINVAL, 0 },
+};
+
+static enum nbd_verdict verdict_of(uint32_t expect)
+{
+	return expect == OK ? NBD_REQUEST_OK : expect == CLOSES ? NBD_REQUEST_CLOSE
+								: NBD_REQUEST_REPLY;
+}
+
+START_TEST(mode_table)
+{
+	const struct mode_row *row = &mode_rows[_i];
+	struct nbd_export_limits limits = { .size = 1ULL << 41, .flags = row->export_flags,
+					    .mode = (uint8_t)row->mode,
+					    .contexts = row->contexts ? NBD_CONTEXT_ALLOCATION : 0 };
+	uint8_t *header = malloc(nbd_request_size(row->mode));
+	struct nbd_request rq;
+
+	encode_as(header, row->mode, row->flags, row->command, 0, row->length);
+	memset(&rq, 0xa5, sizeof(rq));
+	ck_assert_int_eq(nbd_decode_request(header, &limits, &rq), verdict_of(row->expect));
+	ck_assert_uint_eq(rq.payload, row->payload);
+	ck_assert_uint_eq(rq.error, row->expect < CLOSES ? row->expect : 0);
+	ck_assert_int_eq(rq.reason == NULL, row->expect == OK);
+	if (row->expect != CLOSES) {
+		ck_assert_uint_eq(rq.cookie, COOKIE);
+		ck_assert_uint_eq(rq.command, row->command);
+		ck_assert_uint_eq(rq.flags, row->flags);
+		ck_assert_uint_eq(rq.length, row->command == STATUS && row->flags & PAYLOAD &&
+				  row->mode == X ? 0 : row->length);
+	}
+	free(header);
+}
+END_TEST
+
+/* Each mode has its own magic; the other's is none. */
+START_TEST(magic_of_the_mode)
+{
+	struct nbd_export_limits limits = { .size = SIZE, .flags = WRITABLE };
+	uint8_t header[NBD_EXTENDED_REQUEST_SIZE];
+	struct nbd_request rq;
+
+	ck_assert_uint_eq(nbd_request_size(NBD_MODE_SIMPLE), 28);
+	ck_assert_uint_eq(nbd_request_size(NBD_MODE_STRUCTURED), 28);
+	ck_assert_uint_eq(nbd_request_size(NBD_MODE_EXTENDED), 32);
+	for (int is = 0; is <= NBD_MODE_EXTENDED; is++) {
+		for (int sent = 0; sent <= NBD_MODE_EXTENDED; sent++) {
+			bool fits = (is == X) == (sent == X);
+
+			limits.mode = (uint8_t)is;
+			encode_as(header, (enum nbd_mode)sent, 0, READ, 0, 512);
+			ck_assert_int_eq(nbd_decode_request(header, &limits, &rq),
+					 fits ? NBD_REQUEST_OK : NBD_REQUEST_CLOSE);
+		}
+	}
+}
+END_TEST
+
 START_TEST(disconnect)
 {
 	struct nbd_export_limits limits = { .size = SIZE, .flags = READ_ONLY };
@@ -298,41 +459,72 @@ END_TEST
 
 /* ---- a second opinion, written as differently as can be ---- */
 
-static uint32_t opinion(const struct nbd_export_limits *l, uint16_t command, uint16_t flags,
-			uint64_t offset, uint32_t length)
+/* May this bit of the command's flags be set? */
+static bool bit_opinion(const struct nbd_export_limits *l, uint16_t command, int bit)
 {
-	bool modifies = command == WRITE || command == TRIM || command == ZEROES;
-	bool offered = command == READ || command == WRITE ||
-		       (command == FLUSH && l->flags & 0x4) ||
-		       (command == TRIM && l->flags & 0x20) ||
-		       (command == ZEROES && l->flags & 0x40) ||
-		       (command == CACHE && l->flags & 0x400);
-	uint32_t max = l->max_payload ? l->max_payload : 32 * MIB;
+	switch (bit) {
+	case 0:
+		return l->flags & 0x8;
+	case 1:
+		return command == ZEROES;
+	case 2:
+		return command == READ && l->flags & 0x80;
+	case 3:
+		return command == STATUS;
+	case 4:
+		return command == ZEROES && l->flags & 0x800;
+	case 5:
+		return l->mode == 2 && (command == WRITE ||
+					(command == STATUS && l->flags & 0x1000));
+	default:
+		return false;
+	}
+}
+
+static uint32_t range_opinion(const struct nbd_export_limits *l, uint16_t command,
+			      uint64_t offset, uint64_t length)
+{
+	uint64_t max = l->max_payload ? l->max_payload : 32 * MIB;
 	uint32_t align = l->min_block ? l->min_block : 1;
 
-	if (command > ZEROES)
-		return NBD_EINVAL;
-	if (modifies && l->flags & 0x2)
-		return NBD_EPERM;
-	if (!offered)
-		return NBD_EINVAL;
-	for (int bit = 0; bit < 16; bit++) {
-		if (!(flags >> bit & 1) || (bit == 0 && l->flags & 0x8))
-			continue;
-		if (command == READ && bit == 2 && l->flags & 0x80)
-			continue;
-		if (command != ZEROES || (bit != 1 && (bit != 4 || !(l->flags & 0x800))))
-			return NBD_EINVAL;
-	}
 	if (command == FLUSH)
-		return offset + length == 0 && !length ? OK : NBD_EINVAL;
+		return !offset && !length ? OK : NBD_EINVAL;
 	if ((command == READ || command == WRITE) && length > max)
 		return NBD_EINVAL;
 	if ((unsigned __int128)offset + length > l->size)
 		return command == WRITE || command == ZEROES ? NBD_ENOSPC : NBD_EINVAL;
 	if (offset % align || length % align)
 		return NBD_EINVAL;
-	return length ? OK : 0;
+	return length ? OK : command == STATUS ? NBD_EINVAL : 0;
+}
+
+/* Does data follow, and so the length count it? */
+static bool payload_opinion(const struct nbd_export_limits *l, uint16_t command, uint16_t flags)
+{
+	return command == WRITE || (l->mode == 2 && flags & 0x20);
+}
+
+static uint32_t opinion(const struct nbd_export_limits *l, uint16_t command, uint16_t flags,
+			uint64_t offset, uint64_t length)
+{
+	static const uint16_t offered[] = { 0, 0, 0, 0x4, 0x20, 0x400, 0x40, 0 };
+
+	if (payload_opinion(l, command, flags) && length >> 32)
+		return CLOSES;
+	if (command > STATUS)
+		return NBD_EINVAL;
+	if ((command == WRITE || command == TRIM || command == ZEROES) && l->flags & 0x2)
+		return NBD_EPERM;
+	if (offered[command] && !(l->flags & offered[command]))
+		return NBD_EINVAL;
+	if (command == STATUS && !l->contexts)
+		return NBD_EINVAL;
+	for (int bit = 0; bit < 16; bit++)
+		if (flags >> bit & 1 && !bit_opinion(l, command, bit))
+			return NBD_EINVAL;
+	if (command == STATUS && flags & 0x20)
+		return length % 4 == 0 && length > 8 && length <= 4096 ? OK : NBD_EINVAL;
+	return range_opinion(l, command, offset, length);
 }
 
 static uint64_t seed;
@@ -359,45 +551,79 @@ static uint64_t around(uint64_t size)
 	}
 }
 
+static uint64_t some_length(const struct nbd_export_limits *l)
+{
+	switch (rnd() % 16) {
+	case 0:
+		return around(32 * MIB);
+	case 1:
+		return l->mode == X ? around(GIB4) : around(32 * MIB);
+	case 2:
+		return l->mode == X ? around(l->size) : 0;
+	case 3 ... 5:
+		return rnd() % 1030 * 4;	/* of a list of contexts, or nearly */
+	default:
+		return rnd() % 16 * 4096;
+	}
+}
+
+/* One request in the mode; 1: executed, 0: refused, -1: the connection ends. */
+static int random_request(enum nbd_mode mode)
+{
+	struct nbd_export_limits limits = {
+		.size = rnd() % 3 ? SIZE : 1 + rnd() % INT64_MAX,
+		.flags = rnd() % 4 ? WITH_STAT : (uint16_t)rnd(),
+		.min_block = rnd() % 3 ? 0 : 1U << rnd() % 13,
+		.max_payload = rnd() % 3 ? 0 : 65536,
+		.mode = (uint8_t)mode,
+		.contexts = mode && rnd() % 4 ? NBD_CONTEXT_ALLOCATION : 0,
+	};
+	uint16_t command = rnd() % 16 ? (uint16_t)(rnd() % 8) : (uint16_t)rnd();
+	uint16_t flags = rnd() % 2 ? 0 : rnd() % 4 ? 1U << rnd() % 6 : (uint16_t)rnd();
+	uint64_t offset = around(limits.size), length = some_length(&limits);
+	uint8_t header[NBD_EXTENDED_REQUEST_SIZE];
+	enum nbd_verdict verdict;
+	struct nbd_request rq;
+	uint32_t expect;
+
+	if (command == FLUSH && rnd() % 2)
+		offset = length = 0;
+	length = mode == X ? length : (uint32_t)length;
+	encode_as(header, mode, flags, command, offset, length);
+	memset(&rq, 0xa5, sizeof(rq));
+	verdict = nbd_decode_request(header, &limits, &rq);
+	if (command == NBD_CMD_DISC) {
+		must(verdict == NBD_REQUEST_DISCONNECT && !rq.payload);
+		return -1;
+	}
+	expect = opinion(&limits, command, flags, offset, length);
+	must(verdict == verdict_of(expect));
+	must(rq.error == (expect < CLOSES ? expect : 0));
+	must(!rq.reason == (expect == OK));
+	if (expect == CLOSES) {
+		must(!rq.payload && !rq.length);
+		return -1;
+	}
+	must(rq.payload == (payload_opinion(&limits, command, flags) ? length : 0));
+	must(rq.length == (command == STATUS && rq.payload ? 0 : length) ||
+	     (command == STATUS && mode == X && flags & PAYLOAD && !rq.length));
+	return expect == OK;
+}
+
 START_TEST(random_requests)
 {
 	unsigned executed = 0, refused = 0;
-	uint8_t header[NBD_REQUEST_SIZE];
-	struct nbd_export_limits limits;
-	enum nbd_verdict verdict;
-	struct nbd_request rq;
-	uint16_t command, flags;
-	uint64_t offset;
-	uint32_t length, expect;
 
 	seed = 42;
 	for (int i = 0; i < 300000; i++) {
-		limits = (struct nbd_export_limits){
-			.size = rnd() % 3 ? SIZE : 1 + rnd() % INT64_MAX,
-			.flags = rnd() % 4 ? WRITABLE : (uint16_t)rnd(),
-			.min_block = rnd() % 3 ? 0 : 1U << rnd() % 13,
-			.max_payload = rnd() % 3 ? 0 : 65536,
-		};
-		command = rnd() % 16 ? (uint16_t)(rnd() % 8) : (uint16_t)rnd();
-		flags = rnd() % 2 ? 0 : rnd() % 4 ? 1U << rnd() % 5 : (uint16_t)rnd();
-		offset = around(limits.size);
-		length = rnd() % 4 ? (uint32_t)(rnd() % 16 * 4096) : (uint32_t)around(32 * MIB);
-		if (command == FLUSH && rnd() % 2)
-			offset = length = 0;
-		encode(header, flags, command, offset, length);
-		verdict = nbd_decode_request(header, &limits, &rq);
-		if (command == NBD_CMD_DISC) {
-			must(verdict == NBD_REQUEST_DISCONNECT);
-			continue;
-		}
-		expect = opinion(&limits, command, flags, offset, length);
-		must(verdict == (expect == OK ? NBD_REQUEST_OK : NBD_REQUEST_REPLY));
-		must(rq.error == (expect == OK ? 0 : expect));
-		must(rq.payload == (command == WRITE ? length : 0));
-		if (expect == OK)
+		switch (random_request((enum nbd_mode)_i)) {
+		case 1:
 			executed++;
-		else
+			break;
+		case 0:
 			refused++;
+			break;
+		}
 	}
 	/* The mix is one that can fail on both sides. */
 	ck_assert_uint_gt(executed, 30000);
@@ -502,7 +728,9 @@ static Suite *suite(void)
 	tcase_add_test(tc, own_limits);
 	tcase_add_test(tc, disconnect);
 	tcase_add_test(tc, wrong_magic);
-	tcase_add_test(tc, random_requests);
+	tcase_add_loop_test(tc, mode_table, 0, sizeof(mode_rows) / sizeof(mode_rows[0]));
+	tcase_add_test(tc, magic_of_the_mode);
+	tcase_add_loop_test(tc, random_requests, 0, NBD_MODE_EXTENDED + 1);
 	tcase_add_test(tc, errors);
 	tcase_add_test(tc, errors_are_in_the_set);
 	tcase_add_test(tc, transmission_flags);

@@ -81,6 +81,19 @@ void client_info(struct bytes *b, uint32_t option, const char *name, size_t n,
 	bytes_free(&data);
 }
 
+void client_context(struct bytes *b, uint32_t option, const char *name, const char *query)
+{
+	struct bytes data = { 0 };
+
+	bytes_be32(&data, (uint32_t)strlen(name));
+	bytes_add(&data, name, strlen(name));
+	bytes_be32(&data, 1);
+	bytes_be32(&data, (uint32_t)strlen(query));
+	bytes_add(&data, query, strlen(query));
+	client_option(b, option, data.data, data.len);
+	bytes_free(&data);
+}
+
 void client_request(struct bytes *b, uint16_t command, uint64_t offset, uint32_t length)
 {
 	bytes_be32(b, 0x25609513);

@@ -36,6 +36,8 @@ void client_option(struct bytes *b, uint32_t option, const void *data, size_t le
 /* INFO or GO; items: n information ids. */
 void client_info(struct bytes *b, uint32_t option, const char *name, size_t n,
 		 const uint16_t *items);
+/* LIST_META_CONTEXT or SET_META_CONTEXT with one query. */
+void client_context(struct bytes *b, uint32_t option, const char *name, const char *query);
 void client_request(struct bytes *b, uint16_t command, uint64_t offset, uint32_t length);
 
 /* ---- exports ---- */

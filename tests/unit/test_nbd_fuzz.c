@@ -43,6 +43,9 @@ static void check_same(const struct talk *a, const struct talk *b)
 	if (a->out.len)
 		must(!memcmp(a->out.data, b->out.data, a->out.len));
 	must(a->reason == b->reason);
+	must(a->export.limits.mode == b->export.limits.mode);
+	must(a->export.limits.contexts == b->export.limits.contexts);
+	must(a->export.limits.flags == b->export.limits.flags);
 }
 
 /* Run it cut in this way and compare with the outcome of one read. */
@@ -64,7 +67,13 @@ static void add_options(struct bytes *in)
 {
 	static const uint16_t items[] = { 1, 2, 3, 9 };
 
+	client_option(in, NBD_OPT_SET_META_CONTEXT, "\0\0\0\0\0\0\0\0", 8);	/* too early */
 	client_option(in, NBD_OPT_STRUCTURED_REPLY, NULL, 0);
+	client_option(in, NBD_OPT_STRUCTURED_REPLY, NULL, 0);
+	client_option(in, NBD_OPT_LIST_META_CONTEXT, "\0\0\0\4disk\0\0\0\0", 12);
+	client_context(in, NBD_OPT_SET_META_CONTEXT, "", "base:allocation");
+	client_context(in, NBD_OPT_SET_META_CONTEXT, "nothing", "base:allocation");
+	client_context(in, NBD_OPT_SET_META_CONTEXT, "disk", "base:allocation");
 	client_option(in, NBD_OPT_STARTTLS, "junk", 4);
 	client_option(in, NBD_OPT_LIST, NULL, 0);
 	client_option(in, NBD_OPT_LIST, "junk", 4);
@@ -114,6 +123,18 @@ static bool add_script(struct bytes *in, struct world *w, int which)
 		bytes_add(in, "IHAVEOPX", 8);
 		break;
 	case 7:
+		client_flags(in, 3);
+		client_option(in, NBD_OPT_EXTENDED_HEADERS, NULL, 0);
+		add_options(in);
+		client_info(in, NBD_OPT_GO, "", 0, NULL);
+		break;
+	case 8:
+		client_flags(in, 1);
+		add_options(in);
+		client_option(in, NBD_OPT_EXTENDED_HEADERS, NULL, 0);
+		client_option(in, NBD_OPT_EXPORT_NAME, "disk", 4);
+		break;
+	case 9:
 		/* Long answers: the output fills up while more options wait. */
 		w->listed = 1500;
 		client_flags(in, 1);
@@ -121,7 +142,7 @@ static bool add_script(struct bytes *in, struct world *w, int which)
 		add_options(in);
 		client_info(in, NBD_OPT_GO, "blocks", 0, NULL);
 		break;
-	case 8:
+	case 10:
 		/* Payloads that are skipped and that are collected, both longer than a read. */
 		client_flags(in, 1);
 		client_option(in, NBD_OPT_GO, zeroes, 70000);
@@ -225,12 +246,34 @@ static void add_random_info(struct bytes *in, uint32_t option)
 	client_info(in, option, names[rnd() % 10], rnd() % 9, items);
 }
 
+/* LIST or SET, sometimes with counts and lengths that are not true. */
+static void add_random_context(struct bytes *in)
+{
+	static const char *const names[] = { "", "disk", "ro", "blocks", "nothing", "\xff" };
+	static const char *const queries[] = { "base:", "base:allocation", "", "qemu:x", "b\xc3" };
+	struct bytes data = { 0 };
+	const char *text = names[rnd() % 6];
+	uint32_t n = rnd() % 4;
+
+	bytes_be32(&data, (uint32_t)(strlen(text) + (rnd() % 16 ? 0 : rnd() % 5)));
+	bytes_add(&data, text, strlen(text));
+	bytes_be32(&data, rnd() % 16 ? n : (uint32_t)rnd());
+	while (n--) {
+		text = queries[rnd() % 5];
+		bytes_be32(&data, (uint32_t)(strlen(text) - (rnd() % 16 ? 0 : rnd() % 3)));
+		bytes_add(&data, text, strlen(text));
+	}
+	client_option(in, rnd() % 2 ? NBD_OPT_LIST_META_CONTEXT : NBD_OPT_SET_META_CONTEXT,
+		      data.data, data.len);
+	bytes_free(&data);
+}
+
 static void add_random_option(struct bytes *in)
 {
 	uint8_t payload[300];
 	size_t len = rnd() % 3 ? 0 : rnd() % sizeof(payload);
 
-	switch (rnd() % 8) {
+	switch (rnd() % 11) {
 	case 0:
 	case 1:
 		add_random_info(in, NBD_OPT_INFO);
@@ -240,6 +283,14 @@ static void add_random_option(struct bytes *in)
 		break;
 	case 3:
 		client_option(in, NBD_OPT_LIST, payload, 0);
+		break;
+	case 4:
+	case 5:
+		add_random_context(in);
+		break;
+	case 6:
+		client_option(in, rnd() % 2 ? NBD_OPT_STRUCTURED_REPLY : NBD_OPT_EXTENDED_HEADERS,
+			      payload, 0);
 		break;
 	default:
 		for (size_t i = 0; i < len; i++)
@@ -286,6 +337,11 @@ static void add_random_input(struct bytes *in)
 		add_random(in, rnd() % 200);
 		return;
 	}
+	if (rnd() % 4 == 0) {
+		client_option(in, rnd() % 2 ? NBD_OPT_STRUCTURED_REPLY : NBD_OPT_EXTENDED_HEADERS,
+			      NULL, 0);
+		client_context(in, NBD_OPT_SET_META_CONTEXT, "disk", "base:allocation");
+	}
 	for (uint64_t n = 1 + rnd() % 6; n; n--)
 		add_random_option(in);
 	if (kind > 3)
@@ -296,7 +352,7 @@ static void add_random_input(struct bytes *in)
 
 START_TEST(random_input)
 {
-	unsigned ends[4] = { 0 };
+	unsigned ends[4] = { 0 }, with_contexts = 0;
 	struct world w, start;
 	struct bytes in = { 0 };
 	struct talk whole;
@@ -310,6 +366,7 @@ START_TEST(random_input)
 		w = start;
 		talk(&whole, &w, &in, NULL, NULL);
 		ends[whole.result]++;
+		with_contexts += whole.export.limits.contexts != 0;
 		part = 1 + rnd() % 40;
 		check_cut(&whole, &start, &in, cut_random, &part);
 		talk_free(&whole);
@@ -319,6 +376,7 @@ START_TEST(random_input)
 	must(ends[NBD_HANDSHAKE_NEED_MORE] > ROUNDS / 20);
 	must(ends[NBD_HANDSHAKE_ENTER_TRANSMISSION] > ROUNDS / 20);
 	must(ends[NBD_HANDSHAKE_CLOSE] > ROUNDS / 20);
+	must(with_contexts > ROUNDS / 1000);
 }
 END_TEST
 
@@ -328,9 +386,9 @@ static Suite *suite(void)
 	TCase *tc = tcase_create("cut and random");
 
 	tcase_set_timeout(tc, 240);
-	tcase_add_loop_test(tc, bytes_one_by_one, 0, 9);
-	tcase_add_loop_test(tc, every_split, 0, 7);
-	tcase_add_loop_test(tc, every_truncation, 0, 7);
+	tcase_add_loop_test(tc, bytes_one_by_one, 0, 11);
+	tcase_add_loop_test(tc, every_split, 0, 9);
+	tcase_add_loop_test(tc, every_truncation, 0, 9);
 	tcase_add_loop_test(tc, random_input, 0, 4);
 	suite_add_tcase(s, tc);
 	return s;

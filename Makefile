@@ -107,7 +107,13 @@ JUDGE_SRC  := $(sort $(wildcard tests/conformance/*.c))
 JUDGE_BIN  := $(if $(JUDGE_SRC),$(OUT)/tests/conformance)
 PROG_BIN   := $(PROGRAMS:%=$(OUT)/%)
 
-TEST_OBJ := $(SHARED_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o) $(JUDGE_SRC:%.c=$(OUT)/obj/%.o)
+# tests/fuzz/NAME.c is a fuzz target, but for what all of them are linked with; here each replays its corpus.
+FUZZ_COMMON := tests/fuzz/check.c tests/fuzz/replay.c
+FUZZ_SRC    := $(filter-out $(FUZZ_COMMON),$(sort $(wildcard tests/fuzz/*.c)))
+FUZZ_BIN    := $(FUZZ_SRC:tests/fuzz/%.c=$(OUT)/tests/fuzz-%)
+FUZZERS     := $(FUZZ_SRC:tests/fuzz/%.c=$(OUT)/fuzz-%)
+
+TEST_OBJ := $(SHARED_OBJ) $(patsubst %.c,$(OUT)/obj/%.o,$(FUZZ_COMMON) $(FUZZ_SRC)) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o) $(JUDGE_SRC:%.c=$(OUT)/obj/%.o)
 OBJ := $(LIB_OBJ) $(filter-out $(main_plugin:%.c=$(OUT)/obj/%.o),$(MAINS:%.c=$(OUT)/obj/%.o)) $(TEST_OBJ) $(PLUGIN_OBJ)
 
 # One short line a step; V=1 shows the commands.
@@ -115,12 +121,12 @@ Q := $(if $(filter-out 0,$(V)),,@)
 say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
-.PHONY: check-kernel check-kernel-run compare demo install-conf install-man
+.PHONY: check-kernel check-kernel-run compare demo install-conf install-man fuzz fuzzers
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
 all: $(PROG_BIN) $(LIB) $(PLUGIN) $(GENERATED)
-tests: $(UNIT_BIN) $(HELPER_BIN) $(JUDGE_BIN)
+tests: $(UNIT_BIN) $(HELPER_BIN) $(FUZZ_BIN) $(JUDGE_BIN)
 helpers: $(HELPER_BIN)
 
 # ---- rules -----------------------------------------------------------------------------------------------------
@@ -209,6 +215,16 @@ $(JUDGE_BIN): $(JUDGE_SRC:%.c=$(OUT)/obj/%.o)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(JUDGE_LIBS)
 
+$(FUZZ_BIN): $(OUT)/tests/fuzz-%: $(OUT)/obj/tests/fuzz/%.o $(FUZZ_COMMON:%.c=$(OUT)/obj/%.o) $(SHARED) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) -lm
+
+# libFuzzer has the main function. Only for clang, with its own objects: see the target fuzz.
+$(FUZZERS): $(OUT)/fuzz-%: $(OUT)/obj/tests/fuzz/%.o $(OUT)/obj/tests/fuzz/check.o $(SHARED) $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
+
 -include $(OBJ:.o=.d)
 
 # ---- tests -----------------------------------------------------------------------------------------------------
@@ -239,6 +255,15 @@ check-kernel-run: all helpers
 
 compare: all $(JUDGE_BIN)
 	@BUILD='$(abspath $(OUT))' tests/conformance/compare
+
+# TARGET=NAME: one of them. What they find worth keeping goes into tests/fuzz/corpus.
+fuzz:
+	@scripts/install-deps
+	@+$(MAKE) --no-print-directory fuzzers CC=clang BUILD='$(BUILD)/fuzz' SAN=address,undefined \
+		CFLAGS='-O2 -g -fsanitize=fuzzer-no-link'
+	@BUILD='$(abspath $(BUILD))/fuzz/asan' TIME='$(TIME)' tests/fuzz/run $(TARGET)
+
+fuzzers: $(FUZZERS)
 
 check-layers: $(LIB)
 	@scripts/check-layers $(OUT)
@@ -318,6 +343,8 @@ help:
 	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
 	@echo 'make build/tests/conformance  judges an NBD server by the specification: --help'
 	@echo 'make compare       judges liftd and the other servers, into tests/conformance/compare.md'
+
+	@echo 'make fuzz          the fuzzers of tests/fuzz, one after the other, for TIME (30m) each; TARGET=NAME: only this one'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
 	@echo 'make install       programs, manuals, completions, units and samples, into $$(DESTDIR)$$(PREFIX), and the'

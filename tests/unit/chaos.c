@@ -12,6 +12,7 @@ enum { MAX_EXPORTS = 3, MAX_CLIENTS = 10, MAX_CONNS = 3, MAX_PENDING = 90, BLOCK
 struct world {
 	struct sim *sim;
 	struct sim_random dice;
+	const uint8_t *bytes, *end; /* decide instead of the dice, until they are used up */
 	unsigned kinds;
 	bool serial;
 	uint64_t size;
@@ -38,14 +39,24 @@ uint64_t chaos_only_seed(void)
 	return seed ? strtoull(seed, NULL, 0) : 0;
 }
 
+/* One of 0..n-1, from as many bytes as n has; 0 where there are none left. */
+static uint64_t from_bytes(struct world *w, uint64_t n)
+{
+	uint64_t v = 0;
+
+	for (uint64_t rest = n - 1; rest && w->bytes < w->end; rest >>= 8)
+		v = v << 8 | *w->bytes++;
+	return v % n;
+}
+
 static uint64_t below(struct world *w, uint64_t n)
 {
-	return sim_below(&w->dice, n);
+	return w->bytes ? from_bytes(w, n) : sim_below(&w->dice, n);
 }
 
 static bool chance(struct world *w, unsigned percent)
 {
-	return sim_chance(&w->dice, percent);
+	return below(w, 100) < percent;
 }
 
 static const char *some_policy(struct world *w)
@@ -80,12 +91,14 @@ static enum elv_class some_class(struct world *w)
 	return chance(w, 70) ? ELV_CLASS_BE : (enum elv_class)below(w, ELV_NUM_CLASSES);
 }
 
-static void make_world(struct world *w, const char *policy, unsigned kinds, uint64_t seed)
+/* w has what decides, and what may happen. policy: of the first export. */
+static void make_world(struct world *w, const char *policy, uint64_t seed)
 {
 	struct sim_model model = sim_model_constant(1);
+	unsigned kinds = w->kinds;
 
-	*w = (struct world){ .sim = sim_new(seed), .dice = { seed * 77 + 1 }, .kinds = kinds,
-			  .serial = seed % 5 == 4 };
+	w->sim = sim_new(seed);
+	w->serial = seed % 5 == 4;
 	w->sim->check = w->sim->early = true;
 	w->size = kinds & CHAOS_SMALL && chance(w, 50) ? 4 * BLOCK : 32 << 10;
 	w->disk = sim_disk_new(w->sim, &model);
@@ -283,13 +296,27 @@ static void one_step(struct world *w)
 		sim_dispatch(w->disk);
 }
 
-uint64_t chaos(const char *policy, unsigned kinds, uint64_t seed, unsigned steps)
+/* Nothing goes wrong any more, and all ends. Returns the hash of the run. */
+static uint64_t end_world(struct world *w, const char *what, uint64_t seed)
 {
-	struct world w;
-	char what[160];
 	uint64_t hash;
 
-	make_world(&w, policy, kinds, seed);
+	for (unsigned i = 0; i < w->nstores; i++)
+		w->stores[i]->faults = (struct sim_faults){ 0 };
+	sim_drain(w->sim);
+	all_well(w->sim, what, seed);
+	ck_assert_uint_eq(w->sim->inserted, w->sim->replies);
+	hash = w->sim->trace;
+	sim_free(w->sim);
+	return hash;
+}
+
+uint64_t chaos(const char *policy, unsigned kinds, uint64_t seed, unsigned steps)
+{
+	struct world w = { .dice = { seed * 77 + 1 }, .kinds = kinds };
+	char what[160];
+
+	make_world(&w, policy, seed);
 	for (unsigned i = 0; i < steps; i++) {
 		if (i % 200 == 0)
 			make_faults(&w);
@@ -300,13 +327,23 @@ uint64_t chaos(const char *policy, unsigned kinds, uint64_t seed, unsigned steps
 			all_well(w.sim, what, seed);
 		}
 	}
-	for (unsigned i = 0; i < w.nstores; i++)
-		w.stores[i]->faults = (struct sim_faults){ 0 };
-	sim_drain(w.sim);
 	snprintf(what, sizeof(what), "chaos %s kinds %u, draining", policy, kinds);
-	all_well(w.sim, what, seed);
-	ck_assert_uint_eq(w.sim->inserted, w.sim->replies);
-	hash = w.sim->trace;
-	sim_free(w.sim);
-	return hash;
+	return end_world(&w, what, seed);
+}
+
+uint64_t chaos_by_bytes(const uint8_t *bytes, size_t n)
+{
+	struct world w = { .bytes = bytes, .end = bytes + n };
+	uint64_t seed;
+
+	w.kinds = (unsigned)below(&w, CHAOS_ALL + 1);
+	seed = below(&w, 256);
+	make_world(&w, some_policy(&w), seed);
+	while (w.bytes < w.end) {
+		if (!below(&w, 64))
+			make_faults(&w);
+		one_step(&w);
+		all_well(w.sim, "chaos by bytes", seed);
+	}
+	return end_world(&w, "chaos by bytes, draining", seed);
 }

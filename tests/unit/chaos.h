@@ -26,6 +26,12 @@ enum chaos_kind {
  */
 uint64_t chaos(const char *policy, unsigned kinds, uint64_t seed, unsigned steps);
 
+/*
+ * The same, but everything is decided by these bytes, the kinds and the policy as well, and it ends
+ * with them.
+ */
+uint64_t chaos_by_bytes(const uint8_t *bytes, size_t n);
+
 /* Fails the test if the harness has seen a violation. */
 void all_well(const struct sim *sim, const char *what, unsigned long long seed);
 

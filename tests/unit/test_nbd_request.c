@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/nbd/request.h"
+#include "tests/unit/nbd_opinion.h"
 #include "tests/unit/nbd_peer.h"
 
 #define MIB	(1ULL << 20)
@@ -36,6 +37,10 @@
 
 #define COOKIE	0x0123456789abcdefULL
 
+/* What is expected: these, or the error of the reply. */
+#define OK	OPINION_OK
+#define CLOSES	OPINION_CLOSES
+
 static void encode_as(uint8_t *p, enum nbd_mode mode, uint16_t flags, uint16_t command,
 		      uint64_t offset, uint64_t length)
 {
@@ -56,8 +61,6 @@ static void encode(uint8_t *p, uint16_t flags, uint16_t command, uint64_t offset
 }
 
 /* One row: a request to an export of SIZE bytes with these transmission flags. */
-#define OK	0xffffU		/* verdict OK; else the error of the reply, 0 a no-op */
-
 static const struct row {
 	uint16_t export_flags, command, flags;
 	uint64_t offset;
@@ -283,7 +286,6 @@ END_TEST
 #define WITH_DF	(WRITABLE | NBD_FLAG_SEND_DF)
 #define WITH_STAT (WITH_DF | NBD_FLAG_BLOCK_STAT_PAYLOAD)
 #define GIB4	(1ULL << 32)
-#define CLOSES	0xfffeU
 
 /* The export is large; contexts: selected. payload: what follows the header. */
 static const struct mode_row {
@@ -367,12 +369,6 @@ static const struct mode_row {
 	{ S, true, WITH_STAT, STATUS, PAYLOAD, 12, NBD_EINVAL, 0 },
 };
 
-static enum nbd_verdict verdict_of(uint32_t expect)
-{
-	return expect == OK ? NBD_REQUEST_OK : expect == CLOSES ? NBD_REQUEST_CLOSE
-								: NBD_REQUEST_REPLY;
-}
-
 START_TEST(mode_table)
 {
 	const struct mode_row *row = &mode_rows[_i];
@@ -384,7 +380,7 @@ START_TEST(mode_table)
 
 	encode_as(header, row->mode, row->flags, row->command, 0, row->length);
 	memset(&rq, 0xa5, sizeof(rq));
-	ck_assert_int_eq(nbd_decode_request(header, &limits, &rq), verdict_of(row->expect));
+	ck_assert_int_eq(nbd_decode_request(header, &limits, &rq), nbd_verdict_of(row->expect));
 	ck_assert_uint_eq(rq.payload, row->payload);
 	ck_assert_uint_eq(rq.error, row->expect < CLOSES ? row->expect : 0);
 	ck_assert_int_eq(rq.reason == NULL, row->expect == OK);
@@ -457,75 +453,7 @@ START_TEST(wrong_magic)
 }
 END_TEST
 
-/* ---- a second opinion, written as differently as can be ---- */
-
-/* May this bit of the command's flags be set? */
-static bool bit_opinion(const struct nbd_export_limits *l, uint16_t command, int bit)
-{
-	switch (bit) {
-	case 0:
-		return l->flags & 0x8;
-	case 1:
-		return command == ZEROES;
-	case 2:
-		return command == READ && l->flags & 0x80;
-	case 3:
-		return command == STATUS;
-	case 4:
-		return command == ZEROES && l->flags & 0x800;
-	case 5:
-		return l->mode == 2 && (command == WRITE ||
-					(command == STATUS && l->flags & 0x1000));
-	default:
-		return false;
-	}
-}
-
-static uint32_t range_opinion(const struct nbd_export_limits *l, uint16_t command,
-			      uint64_t offset, uint64_t length)
-{
-	uint64_t max = l->max_payload ? l->max_payload : 32 * MIB;
-	uint32_t align = l->min_block ? l->min_block : 1;
-
-	if (command == FLUSH)
-		return !offset && !length ? OK : NBD_EINVAL;
-	if ((command == READ || command == WRITE) && length > max)
-		return NBD_EINVAL;
-	if ((unsigned __int128)offset + length > l->size)
-		return command == WRITE || command == ZEROES ? NBD_ENOSPC : NBD_EINVAL;
-	if (offset % align || length % align)
-		return NBD_EINVAL;
-	return length ? OK : command == STATUS ? NBD_EINVAL : 0;
-}
-
-/* Does data follow, and so the length count it? */
-static bool payload_opinion(const struct nbd_export_limits *l, uint16_t command, uint16_t flags)
-{
-	return command == WRITE || (l->mode == 2 && flags & 0x20);
-}
-
-static uint32_t opinion(const struct nbd_export_limits *l, uint16_t command, uint16_t flags,
-			uint64_t offset, uint64_t length)
-{
-	static const uint16_t offered[] = { 0, 0, 0, 0x4, 0x20, 0x400, 0x40, 0 };
-
-	if (payload_opinion(l, command, flags) && length >> 32)
-		return CLOSES;
-	if (command > STATUS)
-		return NBD_EINVAL;
-	if ((command == WRITE || command == TRIM || command == ZEROES) && l->flags & 0x2)
-		return NBD_EPERM;
-	if (offered[command] && !(l->flags & offered[command]))
-		return NBD_EINVAL;
-	if (command == STATUS && !l->contexts)
-		return NBD_EINVAL;
-	for (int bit = 0; bit < 16; bit++)
-		if (flags >> bit & 1 && !bit_opinion(l, command, bit))
-			return NBD_EINVAL;
-	if (command == STATUS && flags & 0x20)
-		return length % 4 == 0 && length > 8 && length <= 4096 ? OK : NBD_EINVAL;
-	return range_opinion(l, command, offset, length);
-}
+/* ---- random requests ---- */
 
 static uint64_t seed;
 
@@ -596,15 +524,15 @@ static int random_request(enum nbd_mode mode)
 		must(verdict == NBD_REQUEST_DISCONNECT && !rq.payload);
 		return -1;
 	}
-	expect = opinion(&limits, command, flags, offset, length);
-	must(verdict == verdict_of(expect));
+	expect = nbd_opinion(&limits, command, flags, offset, length);
+	must(verdict == nbd_verdict_of(expect));
 	must(rq.error == (expect < CLOSES ? expect : 0));
 	must(!rq.reason == (expect == OK));
 	if (expect == CLOSES) {
 		must(!rq.payload && !rq.length);
 		return -1;
 	}
-	must(rq.payload == (payload_opinion(&limits, command, flags) ? length : 0));
+	must(rq.payload == (nbd_payload_opinion(&limits, command, flags) ? length : 0));
 	must(rq.length == (command == STATUS && rq.payload ? 0 : length) ||
 	     (command == STATUS && mode == X && flags & PAYLOAD && !rq.length));
 	return expect == OK;

@@ -15,7 +15,7 @@ struct world {
 	const uint8_t *bytes, *end; /* decide instead of the dice, until they are used up */
 	unsigned kinds;
 	bool serial;
-	uint64_t size;
+	uint64_t size;     /* of each store */
 	struct sim_disk *disk;
 	struct sim_store *stores[2];
 	struct sim_export *exports[MAX_EXPORTS];
@@ -100,7 +100,8 @@ static void make_world(struct world *w, const char *policy, uint64_t seed)
 	w->sim = sim_new(seed);
 	w->serial = seed % 5 == 4;
 	w->sim->check = w->sim->early = true;
-	w->size = kinds & CHAOS_SMALL && chance(w, 50) ? 4 * BLOCK : 32 << 10;
+	if (kinds & CHAOS_SMALL && chance(w, 50))
+		w->size = 4 * BLOCK;
 	w->disk = sim_disk_new(w->sim, &model);
 	w->nstores = kinds & CHAOS_EXPORTS ? 1 + (unsigned)below(w, 2) : 1;
 	for (unsigned i = 0; i < w->nstores; i++)
@@ -313,7 +314,7 @@ static uint64_t end_world(struct world *w, const char *what, uint64_t seed)
 
 uint64_t chaos(const char *policy, unsigned kinds, uint64_t seed, unsigned steps)
 {
-	struct world w = { .dice = { seed * 77 + 1 }, .kinds = kinds };
+	struct world w = { .dice = { seed * 77 + 1 }, .kinds = kinds, .size = 32 << 10 };
 	char what[160];
 
 	make_world(&w, policy, seed);
@@ -333,7 +334,8 @@ uint64_t chaos(const char *policy, unsigned kinds, uint64_t seed, unsigned steps
 
 uint64_t chaos_by_bytes(const uint8_t *bytes, size_t n)
 {
-	struct world w = { .bytes = bytes, .end = bytes + n };
+	/* Small, so that many of them can be tried. */
+	struct world w = { .bytes = bytes, .end = bytes + n, .size = 8 << 10 };
 	uint64_t seed;
 
 	w.kinds = (unsigned)below(&w, CHAOS_ALL + 1);

@@ -18,6 +18,7 @@
 #   at_exit CMD                  run this shell command when the test ends (last one first)
 #   loop_device IMG [OPTION...]  attach a loop device; sets LOOP; detached with the test
 #   free_port                    prints a free TCP port on 127.0.0.1
+#   duration TEXT                prints seconds: a number, with s, m or h behind it
 #   make_image FILE SIZE         a file of random bytes (SIZE as for truncate: 64M)
 
 set -eEu
@@ -231,6 +232,16 @@ loop_device()
 	[[ $(id -u) -eq 0 ]] || skip "a loop device needs root"
 	LOOP=$(losetup --find --show "$@" "$img" 2>&1) || skip "no loop device here: $LOOP"
 	at_exit "losetup -d $LOOP"
+}
+
+duration()
+{
+	case $1 in
+	*[!0-9smh]* | *[smh]?* | [smh] | '') fail "'$1' is no time: expected a number, with s, m or h behind it" ;;
+	*m) echo $((${1%m} * 60)) ;;
+	*h) echo $((${1%h} * 3600)) ;;
+	*) echo "${1%s}" ;;
+	esac
 }
 
 free_port()

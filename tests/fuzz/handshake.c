@@ -62,7 +62,7 @@ static void check_same(const struct talk *a, const struct talk *b)
 	must(a->consumed == b->consumed);
 	must(a->out.len == b->out.len);
 	must(!a->out.len || !memcmp(a->out.data, b->out.data, a->out.len));
-	must(a->reason == b->reason);
+	must(a->reason == b->reason && a->secured == b->secured);
 	must(!memcmp(&a->export.limits, &b->export.limits, sizeof(a->export.limits)));
 }
 
@@ -70,10 +70,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = { data, data + size };
 	uint8_t how = fuzz_byte(&in);
-	struct world start = { .listed = how % 5 == 4 ? 300 : how % 5 }, w = start;
+	struct world start = { .listed = how % 5 == 4 ? 300 : how % 5, .tls = how / 5 % 3 }, w = start;
 	struct bytes sent = { 0 };
 	struct talk whole, parts;
-	size_t cut = 1 + how / 5;
+	size_t cut = 1 + how / 15;
 
 	bytes_add(&sent, in.at, fuzz_left(&in));
 	talk(&whole, &w, &sent, NULL, NULL);

@@ -254,6 +254,13 @@ static size_t feed(struct talk *t, struct nbd_handshake *h, const uint8_t *in, s
 	bytes_add(&t->out, out->data, out->len);
 	nbd_out_consume(out, out->len);
 	t->consumed += consumed;
+	if (t->result == NBD_HANDSHAKE_STARTTLS) {
+		must(!t->secured);
+		t->secured = true;
+		nbd_handshake_secured(h);
+		/* Nobody has looked at what was left. */
+		t->result = consumed < n ? NBD_HANDSHAKE_CONTINUE : NBD_HANDSHAKE_NEED_MORE;
+	}
 	return consumed;
 }
 
@@ -291,6 +298,7 @@ void talk(struct talk *t, struct world *w, const struct bytes *in,
 	*t = (struct talk){ .result = NBD_HANDSHAKE_NEED_MORE };
 	nbd_out_init(&out);
 	nbd_handshake_init(&h, &world_ops, w);
+	nbd_handshake_set_tls(&h, w->tls);
 	/* have: bytes "received" so far; what was not consumed of them is fed again. */
 	while (!final(t->result) && (have < in->len || t->result == NBD_HANDSHAKE_CONTINUE)) {
 		if (t->result != NBD_HANDSHAKE_CONTINUE || (have < in->len && cut)) {

@@ -57,6 +57,7 @@ struct world {
 	const char *text;	/* for err, instead of a sentence about the name */
 	const char *description; /* of "disk", instead of its own */
 	size_t description_len;
+	enum nbd_tls tls;
 	unsigned refs;		/* not yet put */
 	unsigned seats;		/* of them: found for NBD_FIND_ATTACH */
 	unsigned finds, attaches; /* calls of find, and those of them to attach */
@@ -71,7 +72,7 @@ struct talk {
 	size_t consumed;
 	enum nbd_handshake_result result;
 	const char *reason;
-	bool aborted;
+	bool aborted, secured;	/* the latter: after STARTTLS, which changes no bytes here */
 	struct nbd_export_info export;	/* of ENTER_TRANSMISSION; names are no longer valid */
 	unsigned continues;	/* how often out was full */
 	size_t out_max;		/* most bytes in out at once */

@@ -1,6 +1,6 @@
 /*
- * What the handshake can agree on beside the export: structured replies, extended headers, and
- * metadata contexts, rule by rule.
+ * What the handshake can agree on beside the export: structured replies, extended headers,
+ * metadata contexts and TLS, rule by rule.
  */
 #include <check.h>
 #include <string.h>
@@ -553,6 +553,101 @@ START_TEST(refused_exports)
 }
 END_TEST
 
+/* ---- TLS ---- */
+
+/* What comes after it begins anew: modes and selections are gone, and may be agreed on again. */
+START_TEST(starttls_forgets)
+{
+	for (int again_too = 0; again_too < 2; again_too++) {
+		w.tls = NBD_TLS_ALLOW;
+		begin(STRUCTURED);
+		client_option(&in, EXTENDED, NULL, 0);
+		add_context(SET, "disk", QUERIES("base:allocation"));
+		client_option(&in, NBD_OPT_STARTTLS, NULL, 0);
+		if (again_too) {
+			client_option(&in, STRUCTURED, NULL, 0);
+			add_context(SET, "", QUERIES("base:allocation"));
+		}
+		client_option(&in, NBD_OPT_STARTTLS, NULL, 0);
+		add_go("disk");
+		run(NBD_HANDSHAKE_ENTER_TRANSMISSION);
+		ck_assert(t.secured);
+		expect_begin(STRUCTURED);
+		expect_ack(EXTENDED);
+		expect_context(SET, 1);
+		expect_ack(SET);
+		expect_ack(NBD_OPT_STARTTLS);
+		if (again_too) {
+			expect_ack(STRUCTURED);
+			expect_context(SET, 1);
+			expect_ack(SET);
+		}
+		expect_error(NBD_OPT_STARTTLS, NBD_REP_ERR_INVALID, "TLS is in use already");
+		expect_go(again_too ? DISK_FLAGS | DF : DISK_FLAGS, again_too ? STRUCTURED : 0,
+			  again_too);
+		again();
+	}
+}
+END_TEST
+
+START_TEST(starttls_refused)
+{
+	begin(0);
+	client_option(&in, NBD_OPT_STARTTLS, NULL, 0);
+	add_probe();
+	run(NBD_HANDSHAKE_NEED_MORE);
+	expect_error(NBD_OPT_STARTTLS, NBD_REP_ERR_POLICY, "TLS is not set up");
+	expect_probe();
+	ends();
+	again();
+	w.tls = NBD_TLS_ALLOW;
+	begin(0);
+	client_option(&in, NBD_OPT_STARTTLS, "x", 1);
+	add_probe();
+	run(NBD_HANDSHAKE_NEED_MORE);
+	ck_assert(!t.secured);
+	expect_error(NBD_OPT_STARTTLS, NBD_REP_ERR_INVALID, "STARTTLS has 1 bytes");
+	expect_probe();
+	ends();
+}
+END_TEST
+
+/* Where TLS is required, nothing else comes before it but ABORT. */
+START_TEST(tls_required)
+{
+	static const uint32_t refused[] = { 0, 3, 4, 6, 7, 8, 9, 10, 11, 77 };
+	enum { N = sizeof(refused) / sizeof(refused[0]) };
+
+	w.tls = NBD_TLS_REQUIRE;
+	begin(0);
+	for (int i = 0; i < N; i++)
+		client_option(&in, refused[i], "\0\0\0\0\0\0", 6);
+	client_option(&in, NBD_OPT_STARTTLS, NULL, 0);
+	add_go("disk");
+	run(NBD_HANDSHAKE_ENTER_TRANSMISSION);
+	for (int i = 0; i < N; i++)
+		expect_error(refused[i], NBD_REP_ERR_TLS_REQD, "STARTTLS must come before");
+	ck_assert_uint_eq(w.finds, 1);
+	expect_ack(NBD_OPT_STARTTLS);
+	expect_go(DISK_FLAGS, 0, false);
+	again();
+	w.tls = NBD_TLS_REQUIRE;
+	begin(0);
+	client_option(&in, NBD_OPT_EXPORT_NAME, "disk", 4);
+	run(NBD_HANDSHAKE_CLOSE);
+	ends();
+	ck_assert_uint_eq(w.finds, 0);
+	again();
+	w.tls = NBD_TLS_REQUIRE;
+	begin(0);
+	client_option(&in, NBD_OPT_ABORT, NULL, 0);
+	run(NBD_HANDSHAKE_CLOSE);
+	expect_ack(NBD_OPT_ABORT);
+	ends();
+	ck_assert(t.aborted);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("rules");
@@ -571,5 +666,8 @@ int main(void)
 	tcase_add_loop_test(tc, wrong_data, 0, 2);
 	tcase_add_loop_test(tc, limits, 0, 2);
 	tcase_add_test(tc, refused_exports);
+	tcase_add_test(tc, starttls_forgets);
+	tcase_add_test(tc, starttls_refused);
+	tcase_add_test(tc, tls_required);
 	return run_suite("nbd_context", tc);
 }

@@ -37,6 +37,7 @@ static size_t cut_once(void *arg, size_t left)
 
 static void check_same(const struct talk *a, const struct talk *b)
 {
+	must(a->secured == b->secured);
 	must(a->result == b->result);
 	must(a->consumed == b->consumed);
 	must(a->out.len == b->out.len);
@@ -352,7 +353,7 @@ static void add_random_input(struct bytes *in)
 
 START_TEST(random_input)
 {
-	unsigned ends[4] = { 0 }, with_contexts = 0;
+	unsigned ends[NBD_HANDSHAKE_CLOSE + 1] = { 0 }, with_contexts = 0;
 	struct world w, start;
 	struct bytes in = { 0 };
 	struct talk whole;
@@ -362,7 +363,8 @@ START_TEST(random_input)
 	for (int i = 0; i < ROUNDS; i++) {
 		in.len = 0;
 		add_random_input(&in);
-		start = (struct world){ .listed = (unsigned)(rnd() % 5) };
+		start = (struct world){ .listed = (unsigned)(rnd() % 5),
+					.tls = rnd() % 4 ? NBD_TLS_OFF : 1 + rnd() % 2 };
 		w = start;
 		talk(&whole, &w, &in, NULL, NULL);
 		ends[whole.result]++;

@@ -80,15 +80,15 @@ static enum step take_option_header(struct nbd_handshake *h)
 	h->length = nbd_get_be32(h->head + 12);
 	h->have = 0;
 	h->row = nbd_option_find(h->option);
+	/* Such a client understands no replies, so there is no way to refuse. */
+	if (!(h->client_flags & NBD_FLAG_C_FIXED_NEWSTYLE) && !(h->row && h->row->newstyle))
+		return close_because(h, "option that needs fixed newstyle, which the client "
+				     "did not agree on");
 	if (h->tls == NBD_TLS_REQUIRE && !h->secure && !(h->row && h->row->before_tls)) {
 		if (h->option == NBD_OPT_EXPORT_NAME)
 			return close_because(h, "EXPORT_NAME without TLS, which is required");
 		return begin_skip(h, NBD_REP_ERR_TLS_REQD);
 	}
-	/* Such a client understands no replies, so there is no way to refuse. */
-	if (!(h->client_flags & NBD_FLAG_C_FIXED_NEWSTYLE) && !(h->row && h->row->newstyle))
-		return close_because(h, "option that needs fixed newstyle, which the client "
-				     "did not agree on");
 	if (!h->row)
 		return begin_skip(h, NBD_REP_ERR_UNSUP);
 	if (h->length <= h->row->max_payload) {

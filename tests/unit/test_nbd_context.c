@@ -648,6 +648,20 @@ START_TEST(tls_required)
 }
 END_TEST
 
+/* Who did not agree on fixed newstyle understands no refusal. */
+START_TEST(tls_required_of_plain_newstyle)
+{
+	for (uint32_t option = 0; option < 12; option++) {
+		w.tls = NBD_TLS_REQUIRE;
+		client_flags(&in, NBD_FLAG_C_NO_ZEROES);
+		client_option(&in, option, NULL, 0);
+		run(NBD_HANDSHAKE_CLOSE);
+		ends();
+		again();
+	}
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("rules");
@@ -669,5 +683,6 @@ int main(void)
 	tcase_add_test(tc, starttls_forgets);
 	tcase_add_test(tc, starttls_refused);
 	tcase_add_test(tc, tls_required);
+	tcase_add_test(tc, tls_required_of_plain_newstyle);
 	return run_suite("nbd_context", tc);
 }

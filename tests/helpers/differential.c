@@ -29,7 +29,7 @@
 #include "server/nbd/protocol.h"
 
 enum mode { SIMPLE, STRUCTURED, EXTENDED };
-enum { BATCH = 24, LONGEST = 300 << 10, MOST_BYTES = 1 << 20, SESSION = 40, PATIENCE_MS = 60000,
+enum { BATCH = 24, LONGEST = 300 << 10, MOST_BYTES = 1 << 20, SESSION = 25, PATIENCE_MS = 60000,
        NAME = 15 };
 
 static const char *const mode_names[] = { "simple", "structured", "extended" };

@@ -1,9 +1,10 @@
 #!/bin/bash
-# liftd passes the conformance program in full, and does all that the specification only recommends: over Unix and
-# TCP, with each scheduler, read-only and writable. What it does not offer is not asked for.
-# timeout: 600
+# liftd passes the conformance program in full, and does all that the specification only recommends: over Unix, TCP and
+# TLS with certificates and keys, with each scheduler, read-only and writable. What it does not offer is not asked for.
+# timeout: 900
 . "$(dirname "$0")/functions.sh"
-requires "$BUILD/tests/conformance"
+. "$(dirname "$0")/helpers/pki.sh"
+requires "$BUILD/tests/conformance" certtool psktool
 
 judge()
 {
@@ -18,12 +19,25 @@ judge()
 
 truncate -s 64M "$tmp/disk.img"
 port=$(free_port)
+pki_authority "$tmp/pki" "an authority"
+pki_certificate "$tmp/pki" "$tmp/pki" server localhost
+pki_certificate "$tmp/pki" "$tmp/pki" client vm1
+psktool -u alice -p "$tmp/keys.psk" >/dev/null 2>&1
+tls=(-o tls_verify_peer=yes -o "tls_certificates=$tmp/pki" -o "tls_psk=$tmp/keys.psk")
 for scheduler in noop deadline cfq; do
-	start_liftd -p "$port" -s "$scheduler" -x disk "$tmp/disk.img"
+	start_liftd -p "$port" -s "$scheduler" -x disk -o tls=allow "${tls[@]}" "$tmp/disk.img"
 	judge "nbd+unix:///disk?socket=$SOCK"
 	judge "nbd://127.0.0.1:$port/disk"
+	judge "nbds://localhost:$port/disk?tls-certificates=$tmp/pki"
+	stop_liftd
+	start_liftd -p "$port" -s "$scheduler" -x disk -o tls=require "${tls[@]}" "$tmp/disk.img"
+	judge "nbds://alice@localhost:$port/disk?tls-psk-file=$tmp/keys.psk"
 	stop_liftd
 done
+# With the means for TLS, but without it: the rows about STARTTLS.
+start_liftd -p "$port" -x disk -o tls=allow "${tls[@]}" "$tmp/disk.img"
+judge "nbd://alice@localhost:$port/disk?tls-psk-file=$tmp/keys.psk"
+stop_liftd
 
 start_liftd -p "$port" -r -x disk "$tmp/disk.img"
 judge "nbd://127.0.0.1:$port/disk"

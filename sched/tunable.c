@@ -218,6 +218,8 @@ int tunable_check_rows(const struct tunable *rows, char *err, size_t errlen)
 			wrong = check_range(t);
 		if (!wrong && t->repeatable && !is_text(t))
 			wrong = "only strings are repeatable";
+		if (!wrong && t->check && !is_text(t))
+			wrong = "only strings have a check of their own";
 		if (!wrong && (!t->help || !*t->help || strchr(t->help, '\n')))
 			wrong = "its help is not one line";
 		if (wrong) {
@@ -402,10 +404,23 @@ static void free_list(char **list)
 	free(list);
 }
 
+static int check_text(const struct tunable *t, const char *text, char *err, size_t errlen)
+{
+	char wrong[TUNABLE_ERR_MAX - TUNABLE_NAME_MAX - 2] = "";
+	int r = t->check ? t->check(text, wrong, sizeof(wrong)) : 0;
+
+	if (r == -ENOMEM)
+		return no_memory(t, err, errlen);
+	if (r)
+		snprintf(err, errlen, "%s: %s", t->name, wrong);
+	return r;
+}
+
 static int parse_text(const struct tunable *t, const char *text, struct tunable_value *v,
 		      char *err, size_t errlen)
 {
 	size_t n = strlen(text);
+	int r;
 
 	for (const char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
@@ -413,6 +428,9 @@ static int parse_text(const struct tunable *t, const char *text, struct tunable_
 	if (n < t->min || (t->max && n > t->max))
 		return refuse(t, text, -ERANGE, n < t->min ? "is too short" : "is too long",
 			      err, errlen);
+	r = check_text(t, text, err, errlen);
+	if (r)
+		return r;
 	v->str = strdup(text);
 	if (!v->str)
 		return no_memory(t, err, errlen);

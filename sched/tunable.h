@@ -73,6 +73,11 @@ struct tunable {
 	const char *dflt_str;       /* STRING; NULL: unset */
 	const char *const *choices; /* ENUM: words, NULL-terminated */
 	bool can_be_auto;           /* accepts "auto", stored as TUNABLE_AUTO; not for STRING */
+	/*
+	 * STRING: is the text what it should be? 0; -EINVAL and in err what is wrong with it and
+	 * what was expected, without the row's name; -ENOMEM. NULL: any text is.
+	 */
+	int (*check)(const char *text, char *err, size_t errlen);
 	bool repeatable;            /* STRING: the setting is a NULL-terminated list of strings */
 	size_t offset;              /* of the uint64_t, char * (STRING) or char ** (repeatable) */
 	enum tunable_scope scope;

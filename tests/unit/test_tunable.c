@@ -14,11 +14,20 @@ struct settings {
 	uint64_t on, count, any, expire, idle_ns, grace_s, wait_us, bytes, sectors, kb, mb, policy,
 		rotational;
 	uint64_t depth, delay;
-	char *path, *label, *unset;
+	char *path, *label, *unset, *pairs;
 	char **listen, **none;
 };
 
 static const char *const policies[] = { "noop", "deadline", "cfq", NULL };
+
+/* A check of a text. */
+static int even(const char *text, char *wrong, size_t len)
+{
+	if (strlen(text) % 2 == 0)
+		return 0;
+	snprintf(wrong, len, "'%s' is odd; expected an even number of bytes", text);
+	return -EINVAL;
+}
 
 #define FIELD(field) .name = #field, .offset = offsetof(struct settings, field), .help = "a row"
 #define ROW(field) FIELD(field), .when = WHEN_RUNTIME
@@ -46,6 +55,7 @@ static const struct tunable rows[] = {
 	  .dflt_str = "disk.img" },
 	{ ROW(label), .kind = TUNABLE_STRING, .dflt_str = "" },
 	{ ROW(unset), .kind = TUNABLE_STRING },
+	{ ROW(pairs), .kind = TUNABLE_STRING, .check = even, .max = 8 },
 	{ ROW(listen), .kind = TUNABLE_STRING, .repeatable = true, .min = 1,
 	  .dflt_str = "127.0.0.1:10809" },
 	{ ROW(none), .kind = TUNABLE_STRING, .repeatable = true },
@@ -130,6 +140,7 @@ START_TEST(bad_tables_are_found)
 		BAD("not_auto", .kind = TUNABLE_ENUM, .choices = policies, .dflt = TUNABLE_AUTO),
 		BAD("str_auto", .kind = TUNABLE_STRING, .can_be_auto = true),
 		BAD("str_range", .kind = TUNABLE_STRING, .min = 2, .max = 1),
+		BAD("uint_check", .kind = TUNABLE_UINT, .max = 1, .check = even),
 		BAD("repeated", .kind = TUNABLE_UINT, .max = 1, .repeatable = true),
 	};
 	struct tunable table[3] = { { .name = NULL } };
@@ -323,6 +334,9 @@ START_TEST(sentences)
 		"on: 'maybe' is neither yes nor no; expected 0, 1, yes, no, on, off");
 	refuses("policy", "bfq", -EINVAL,
 		"policy: 'bfq' is not a choice; expected noop, deadline, cfq");
+	refuses("pairs", "abc", -EINVAL,
+		"pairs: 'abc' is odd; expected an even number of bytes");
+	refuses("pairs", "abcdefghi", -ERANGE, NULL);
 	refuses("path", "", -ERANGE, "path: '' is too short; expected text of 1..16 bytes");
 	refuses("count", "a\r\n\x1b[0m\xff", -EINVAL,
 		"count: 'a???[0m?' is not a whole number; expected 1..65535");

@@ -8,72 +8,27 @@
 
 #include "server/export/settings.h"
 
-/* ---- networks ---- */
+/* ---- matching ---- */
 
-static unsigned address_bits(int family)
-{
-	return family == AF_INET ? 32 : 128;
-}
-
-/* "10.0.0.7" or "fd00::1"; 0 or -EINVAL. */
-static int parse_address(const char *text, int *family, uint8_t address[16])
-{
-	memset(address, 0, 16);
-	*family = strchr(text, ':') ? AF_INET6 : AF_INET;
-	return inet_pton(*family, text, address) == 1 ? 0 : -EINVAL;
-}
-
-static bool prefix_equal(const uint8_t *a, const uint8_t *b, unsigned bits)
-{
-	unsigned whole = bits / 8, rest = bits % 8;
-
-	if (memcmp(a, b, whole))
-		return false;
-	return !rest || !((a[whole] ^ b[whole]) >> (8 - rest));
-}
-
-/* Sets r->family, address and length from "10.0.0.0/8". */
 static int parse_network(struct rule *r, const char *text, char *err, size_t errlen)
 {
-	static const uint8_t zero[16];
-	char address[INET6_ADDRSTRLEN], *end;
-	const char *slash = strchr(text, '/');
-	size_t len = (size_t)(slash - text);
-	unsigned long bits;
-	uint8_t rest[16];
+	int res = network_parse(text, &r->network);
 
-	if (len >= sizeof(address))
-		goto bad;
-	memcpy(address, text, len);
-	address[len] = '\0';
-	if (slash[1] < '0' || slash[1] > '9')
-		goto bad;
-	bits = strtoul(slash + 1, &end, 10);
-	if (*end || end - slash > 4 || parse_address(address, &r->family, r->address) ||
-	    bits > address_bits(r->family))
-		goto bad;
-	r->length = (unsigned)bits;
-	for (unsigned i = 0; i < 16; i++)
-		rest[i] = i < bits / 8 ? 0 :
-			  r->address[i] & (i > bits / 8 ? 0xff : 0xff >> bits % 8);
-	if (memcmp(rest, zero, 16)) {
-		snprintf(err, errlen, "client match 'ip:%s': the address has bits beyond /%lu",
-			 text, bits);
-		return -EINVAL;
-	}
-	return 0;
-bad:
-	snprintf(err, errlen,
-		 "client match 'ip:%s': expected ip:ADDRESS/PREFIX, as ip:10.0.0.0/8 or "
-		 "ip:fd00::/64", text);
-	return -EINVAL;
+	if (res == -ERANGE)
+		snprintf(err, errlen, "client match 'ip:%s': the address has bits beyond /%u",
+			 text, r->network.bits);
+	else if (res)
+		snprintf(err, errlen,
+			 "client match 'ip:%s': expected ip:ADDRESS/PREFIX, as ip:10.0.0.0/8 or "
+			 "ip:fd00::/64", text);
+	r->length = r->network.bits;
+	return res ? -EINVAL : 0;
 }
-
-/* ---- matching ---- */
 
 static bool known_kind(const char *match)
 {
-	static const char *const kinds[] = { "ip:", "uid:", "pid:", "conn:", "export:", NULL };
+	static const char *const kinds[] = { "ip:", "uid:", "pid:", "cid:", "tls:", "conn:",
+					     "export:", NULL };
 
 	for (unsigned i = 0; kinds[i]; i++)
 		if (!strncmp(match, kinds[i], strlen(kinds[i])) && match[strlen(kinds[i])])
@@ -84,8 +39,7 @@ static bool known_kind(const char *match)
 static int parse_match(struct rule *r, const char *match, char *err, size_t errlen)
 {
 	size_t len = strlen(match);
-	uint8_t address[16];
-	int family;
+	struct network address;
 
 	if (!len || len > CLIENT_ID_MAX) {
 		snprintf(err, errlen, "client match '%.80s%s': expected 1 to %d bytes", match,
@@ -101,7 +55,8 @@ static int parse_match(struct rule *r, const char *match, char *err, size_t errl
 	if (!known_kind(match)) {
 		snprintf(err, errlen,
 			 "client match '%s': expected ip:ADDRESS, ip:ADDRESS/PREFIX, uid:N, pid:N, "
-			 "conn:N, export:NAME, or the beginning of one of these and *", match);
+			 "cid:N, tls:NAME, conn:N, export:NAME, or the beginning of one of these "
+			 "and *", match);
 		return -EINVAL;
 	}
 	if (!strncmp(match, "ip:", 3) && strchr(match, '/')) {
@@ -112,20 +67,19 @@ static int parse_match(struct rule *r, const char *match, char *err, size_t errl
 	r->length = (unsigned)len;
 	if (strncmp(match, "ip:", 3))
 		return 0;
-	if (parse_address(match + 3, &family, address)) {
+	if (network_address(match + 3, &address)) {
 		snprintf(err, errlen, "client match '%s': '%s' is no address", match, match + 3);
 		return -EINVAL;
 	}
 	/* As the kernel would write it: that is how ids come. */
-	inet_ntop(family, address, r->match + 3, sizeof(r->match) - 3);
+	inet_ntop(address.family, address.address, r->match + 3, sizeof(r->match) - 3);
 	r->length = (unsigned)strlen(r->match);
 	return 0;
 }
 
 static bool matches(const struct rule *r, const char *id, const struct export *e)
 {
-	uint8_t address[16];
-	int family;
+	struct network address;
 
 	if (r->export && r->export != e)
 		return false;
@@ -135,8 +89,8 @@ static bool matches(const struct rule *r, const char *id, const struct export *e
 	case RULE_PREFIX:
 		return !strncmp(r->match, id, r->length);
 	case RULE_NETWORK:
-		return !strncmp(id, "ip:", 3) && !parse_address(id + 3, &family, address) &&
-		       family == r->family && prefix_equal(address, r->address, r->length);
+		return !strncmp(id, "ip:", 3) && !network_address(id + 3, &address) &&
+		       network_has(&r->network, &address);
 	}
 	return false;
 }

@@ -1,7 +1,7 @@
 /*
  * Rules: settings for clients by their ids, before they come: [client MATCH] of the configuration.
  *
- * A match is a whole id (ip:10.0.0.7, uid:1000, pid:4711, export:disk1), a network (ip:10.0.0.0/8,
+ * A match is a whole id (ip:10.0.0.7, uid:1000, tls:alice, export:disk1), a network (ip:10.0.0.0/8,
  * ip:fd00::/64) or the beginning of ids followed by an asterisk (ip:10.*, uid:*, *). Each setting
  * of a client comes from the most specific rule that has it: a whole id before any network, the
  * longer prefix before the shorter one, any network before an asterisk, the longer text before the
@@ -18,6 +18,7 @@
 
 #include "sched/elevator.h"
 #include "server/export/export.h"
+#include "server/export/network.h"
 
 enum { RULE_SETTINGS = 8 }; /* at least as many as elv_client_rows has */
 
@@ -26,8 +27,7 @@ struct rule {
 	const struct export *export;   /* at this one only; NULL: at all */
 	enum { RULE_PREFIX, RULE_NETWORK, RULE_ID } kind;
 	unsigned length;               /* of the prefix: bytes of text, or bits */
-	int family;                    /* of a network: AF_INET or AF_INET6 */
-	uint8_t address[16];
+	struct network network;        /* RULE_NETWORK */
 	bool has[RULE_SETTINGS];       /* by position in elv_client_rows */
 	struct elv_client_params params;
 	TAILQ_ENTRY(rule) link;

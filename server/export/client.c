@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#include <linux/vm_sockets.h>
 
 #include "server/export/registry.h"
 
@@ -28,6 +31,7 @@ void client_peer_init(struct client_peer *peer, const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *in6 = (const void *)addr;
 	const struct sockaddr_in *in = (const void *)addr;
+	const struct sockaddr_vm *vm = (const void *)addr;
 	bool mapped = addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
 	size_t len = sizeof(peer->address);
 
@@ -44,18 +48,53 @@ void client_peer_init(struct client_peer *peer, const struct sockaddr *addr)
 			inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], peer->address, len);
 		else
 			inet_ntop(AF_INET6, &in6->sin6_addr, peer->address, len);
+	} else if (addr->sa_family == AF_VSOCK) {
+		peer->kind = PEER_VSOCK;
+		peer->port = vm->svm_port;
+		peer->cid = vm->svm_cid;
 	}
+}
+
+void client_peer_free(struct client_peer *peer)
+{
+	free(peer->groups);
+	peer->groups = NULL;
+	peer->ngroups = 0;
+}
+
+static int place_text(const struct client_peer *peer, char *buf, size_t len)
+{
+	switch (peer->kind) {
+	case PEER_TCP:
+		return snprintf(buf, len, "%s", peer->address);
+	case PEER_VSOCK:
+		return snprintf(buf, len, "cid %u", peer->cid);
+	case PEER_UNIX:
+		break;
+	}
+	if (!peer->has_uid)
+		return snprintf(buf, len, "a Unix socket");
+	if (!peer->pid)
+		return snprintf(buf, len, "uid %lu", (unsigned long)peer->uid);
+	return snprintf(buf, len, "uid %lu (pid %ld)", (unsigned long)peer->uid, (long)peer->pid);
+}
+
+void client_peer_text(const struct client_peer *peer, char buf[CLIENT_PEER_TEXT])
+{
+	size_t len = 0;
+
+	if (*peer->name)
+		len = (size_t)snprintf(buf, CLIENT_PEER_TEXT, "'%s' at ", peer->name);
+	place_text(peer, buf + len, CLIENT_PEER_TEXT - len);
 }
 
 static enum client_key effective_key(const struct client_peer *peer, enum client_key key)
 {
-	bool unix_socket = peer->kind == PEER_UNIX;
-
 	if (key == CLIENT_KEY_CONNECTION || key == CLIENT_KEY_EXPORT)
 		return key;
 	if (*peer->name && (key == CLIENT_KEY_TLS || key == CLIENT_KEY_AUTO))
 		return CLIENT_KEY_TLS;
-	if (!unix_socket)
+	if (peer->kind != PEER_UNIX)
 		return CLIENT_KEY_ADDRESS;
 	if (!peer->has_uid)
 		return CLIENT_KEY_CONNECTION;
@@ -71,7 +110,10 @@ void client_id(const struct client_peer *peer, enum client_key key, const char *
 
 	switch (effective_key(peer, key)) {
 	case CLIENT_KEY_ADDRESS:
-		snprintf(id, len, "ip:%s", peer->address);
+		if (peer->kind == PEER_VSOCK)
+			snprintf(id, len, "cid:%u", peer->cid);
+		else
+			snprintf(id, len, "ip:%s", peer->address);
 		break;
 	case CLIENT_KEY_UID:
 		snprintf(id, len, "uid:%lu", (unsigned long)peer->uid);

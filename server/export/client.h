@@ -30,12 +30,17 @@ enum {
 
 /* What is known about the other end of a socket. Set once, by whoever accepted it. */
 struct client_peer {
-	enum { PEER_TCP, PEER_UNIX } kind;
+	enum { PEER_TCP, PEER_UNIX, PEER_VSOCK } kind;
 	char address[64];    /* TCP: the address, IPv4 also where it came mapped into IPv6 */
-	uint16_t port;       /* TCP */
+	uint32_t port;       /* TCP, vsock */
+	uint32_t cid;        /* vsock: of the machine */
 	bool has_uid;        /* Unix: SO_PEERCRED */
 	uid_t uid;
+	gid_t gid;
 	pid_t pid;           /* Unix; 0: not known (another pid namespace) */
+	gid_t *groups;       /* Unix: the others that it is in, of whoever has the struct */
+	unsigned ngroups;
+	bool readonly;       /* it came by a socket whose clients may only read */
 	bool secure;         /* it speaks TLS, and so may have */
 	char name[CLIENT_NAME_MAX + 1]; /* a name that it has proved; "": none */
 	uint64_t serial;     /* of the connection */
@@ -43,11 +48,20 @@ struct client_peer {
 
 struct sockaddr;
 
+/* Room for client_peer_text. */
+enum { CLIENT_PEER_TEXT = CLIENT_NAME_MAX + 100 };
+
 /*
  * Of a socket whose other end has this address: nothing else is known yet. A family without
  * addresses for people counts as Unix.
  */
 void client_peer_init(struct client_peer *peer, const struct sockaddr *addr);
+
+/* What it owns. */
+void client_peer_free(struct client_peer *peer);
+
+/* For people: "10.0.0.7", "uid 1000 (pid 77)", "cid 3"; with a name "'alice' at 10.0.0.7". */
+void client_peer_text(const struct client_peer *peer, char buf[CLIENT_PEER_TEXT]);
 
 /* server.lock. */
 struct identity {
@@ -85,8 +99,9 @@ struct client_table {
 
 /*
  * The id that a connection to an export gets by its client_key. `auto`: the TLS name if it has one;
- * on a Unix socket the process (the uid, if the process is not known), on TCP the address. A key
- * that the connection has not (an address on a Unix socket, a process on TCP) falls back to that.
+ * on a Unix socket the process (the uid, if the process is not known), on TCP the address, on vsock
+ * the machine. A key that the connection has not (an address on a Unix socket, a process on TCP)
+ * falls back to that.
  */
 void client_id(const struct client_peer *peer, enum client_key key, const char *export_name,
 	       char id[CLIENT_ID_MAX + 1]);

@@ -175,7 +175,8 @@ void export_show(struct export *e, char *buf, size_t len);
 /* --- clients -------------------------------------------------------------------------------- */
 
 /*
- * Longest id text, without the final NUL. Ids: ip:10.0.0.7 uid:1000 pid:4711 conn:12 export:disk1
+ * Longest id text, without the final NUL. Ids: ip:10.0.0.7 uid:1000 pid:4711 cid:3
+ * tls:alice conn:12 export:disk1
  */
 enum { CLIENT_ID_MAX = 255 };
 

@@ -208,17 +208,18 @@ void gate_kick(struct gate *g)
 
 /* ---- connections ---- */
 
-int gate_open(struct gate *g, struct client_peer *peer, struct gate_conn *c)
+int gate_open(struct gate *g, struct client_peer *peer, struct gate_conn *c, char *err,
+	      size_t errlen)
 {
 	struct export *e = g->export;
-	char id[CLIENT_ID_MAX + 1];
 	int res;
 
 	peer->serial = atomic_fetch_add(&e->server->serial, 1) + 1;
-	client_id(peer, (enum client_key)e->settings.export.client_key, e->name, id);
-	res = client_get(e, id, &c->client);
+	c->seat = (struct seat){ .fd = -1 }; /* the socket is nbdkit's */
+	res = export_attach(e, peer, &c->seat, err, errlen);
 	if (res)
 		return res;
+	c->client = c->seat.client;
 	c->gate = g;
 	atomic_fetch_add(&e->server->connections, 1);
 	disk_lock(e->disk);
@@ -247,5 +248,5 @@ void gate_close(struct gate_conn *c)
 	dispatch(c->gate, now);
 	disk_unlock(e->disk);
 	atomic_fetch_sub(&e->server->connections, 1);
-	client_put(c->client);
+	seat_free(&c->seat);
 }

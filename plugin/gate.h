@@ -20,7 +20,7 @@
 #include <sys/queue.h>
 
 #include "sched/elevator.h"
-#include "server/export/client.h"
+#include "server/export/attach.h"
 #include "server/export/registry.h"
 
 struct gate_conn;
@@ -40,15 +40,20 @@ struct gate {
 struct gate_conn {
 	struct elv_conn elv;
 	struct gate *gate;
-	struct client *client; /* a reference */
+	struct seat seat;
+	struct client *client; /* the seat's */
 	TAILQ_ENTRY(gate_conn) link;
 };
 
 /* No other gate serves this export, and it is the only one of its disk. */
 void gate_init(struct gate *g, struct export *e);
 
-/* The connection of this peer; its serial is set here. 0 or -ENOMEM. */
-int gate_open(struct gate *g, struct client_peer *peer, struct gate_conn *c);
+/*
+ * The connection of this peer, whose serial is set here; c->seat.use says what it may do. 0, or as
+ * export_attach with a sentence in err.
+ */
+int gate_open(struct gate *g, struct client_peer *peer, struct gate_conn *c, char *err,
+	      size_t errlen);
 
 /* All its requests have returned. */
 void gate_close(struct gate_conn *c);

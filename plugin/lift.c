@@ -172,15 +172,17 @@ static void lift_cleanup(void)
 
 struct conn {
 	struct gate_conn gate; /* first */
-	bool readonly;
 };
 
-/* Who is at the other end, as far as nbdkit can tell: on stdin and stdout nobody is. */
+/*
+ * Who is at the other end, as far as nbdkit can tell: on stdin and stdout nobody is. What name it
+ * has proved by TLS it does not say.
+ */
 static void find_peer(struct client_peer *peer)
 {
 	struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };
 	socklen_t len = sizeof(addr);
-	int64_t uid, pid;
+	int64_t uid, gid, pid;
 
 	if (nbdkit_peer_name((struct sockaddr *)&addr, &len))
 		addr.ss_family = AF_UNSPEC;
@@ -188,18 +190,20 @@ static void find_peer(struct client_peer *peer)
 	if (addr.ss_family != AF_UNIX)
 		return;
 	uid = nbdkit_peer_uid();
+	gid = nbdkit_peer_gid();
 	pid = nbdkit_peer_pid();
-	peer->has_uid = uid >= 0;
-	peer->uid = uid >= 0 ? (uid_t)uid : 0;
+	peer->has_uid = uid >= 0 && gid >= 0;
+	peer->uid = peer->has_uid ? (uid_t)uid : 0;
+	peer->gid = peer->has_uid ? (gid_t)gid : 0;
 	peer->pid = pid > 0 ? (pid_t)pid : 0;
 }
 
 static void *lift_open(int readonly)
 {
 	const char *name = nbdkit_export_name();
+	char err[TUNABLE_ERR_MAX];
 	struct client_peer peer;
 	struct conn *c;
-	int res;
 
 	if (name && *name && strcmp(name, export->name)) {
 		nbdkit_error("there is no export '%.200s'; the only one is '%s'", name,
@@ -215,15 +219,14 @@ static void *lift_open(int readonly)
 		nbdkit_error("out of memory");
 		return NULL;
 	}
-	c->readonly = readonly || settings.store.readonly ||
-		      !store_can(export->store, STORE_CAN_WRITE);
 	find_peer(&peer);
-	res = gate_open(&gate, &peer, &c->gate);
-	if (!res)
-		return c;
-	nbdkit_error("%s", strerror(-res));
-	free(c);
-	return NULL;
+	peer.readonly = readonly;
+	if (gate_open(&gate, &peer, &c->gate, err, sizeof(err))) {
+		nbdkit_error("%s", err);
+		free(c);
+		return NULL;
+	}
+	return c;
 }
 
 static void lift_close(void *handle)
@@ -245,8 +248,15 @@ static const char *description(void)
 
 static int lift_list_exports(int readonly, int is_tls, struct nbdkit_exports *exports)
 {
+	char err[TUNABLE_ERR_MAX];
+	struct client_peer peer;
+	struct export_use use;
+
 	(void)readonly;
 	(void)is_tls;
+	find_peer(&peer);
+	if (export_permits(export, &peer, &use, err, sizeof(err)))
+		return 0;
 	return nbdkit_add_export(exports, export->name, description());
 }
 
@@ -288,7 +298,7 @@ static int lift_block_size(void *handle, uint32_t *minimum, uint32_t *preferred,
 
 static int lift_can_write(void *handle)
 {
-	return !((struct conn *)handle)->readonly;
+	return !((struct conn *)handle)->gate.seat.use.readonly;
 }
 
 static int lift_can_flush(void *handle)
@@ -330,8 +340,7 @@ static int lift_can_fua(void *handle)
 
 static int lift_can_multi_conn(void *handle)
 {
-	(void)handle;
-	return geometry()->multi_conn;
+	return geometry()->multi_conn && !((struct conn *)handle)->gate.seat.use.alone;
 }
 
 static int lift_can_cache(void *handle)

@@ -320,6 +320,7 @@ static json_t *client_json(struct call *call, const struct client_summary *c,
 	call_put(call, row, "id", call_string(c->id));
 	call_put(call, row, "export", call_string(c->export_name));
 	call_put(call, row, "connections", call_number(c->connections));
+	call_put(call, row, "writer", json_boolean(c->writer));
 	call_put(call, row, "weight", call_number(c->params.weight));
 	call_put(call, row, "class", json_string(word));
 	call_put(call, row, "queued", call_number(c->queued));

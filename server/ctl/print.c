@@ -245,7 +245,7 @@ static int print_clients(const struct command_call *call, const json_t *r, char 
 {
 	static const char *const headings[] = {
 		"CLIENT", "EXPORT", ">CONNECTIONS", ">WEIGHT", "CLASS", ">QUEUED", ">IN FLIGHT",
-		">IOPS", ">BYTES/S", ">P50", ">P99", NULL
+		">IOPS", ">BYTES/S", ">P50", ">P99", "WRITER", NULL
 	};
 	struct table *t = table_new(headings);
 	char buf[HUMAN_MAX];
@@ -265,6 +265,7 @@ static int print_clients(const struct command_call *call, const json_t *r, char 
 		table_cell(t, "%s", human_bytes(number(c, "bytes_per_s"), buf));
 		table_cell(t, "%s", human_ns(number(c, "p50_us") * 1000, buf));
 		table_cell(t, "%s", human_ns(number(c, "p99_us") * 1000, buf));
+		table_cell(t, "%s", json_is_true(json_object_get(c, "writer")) ? "yes" : "no");
 	}
 	return finish(t, err, errlen);
 }

@@ -179,11 +179,11 @@ int client_table_init(struct client_table *t)
 	return 0;
 }
 
-static struct client *table_find(const struct client_table *t, const char *id)
+struct client *client_find(const struct export *e, const char *id)
 {
 	struct client *c;
 
-	TAILQ_FOREACH(c, &t->bucket[bucket_of(id)], hash)
+	TAILQ_FOREACH(c, &e->clients.bucket[bucket_of(id)], hash)
 		if (!strcmp(c->identity->id, id))
 			return c;
 	return NULL;
@@ -253,7 +253,7 @@ int client_get(struct export *e, const char *id, struct client **out)
 	uint64_t now;
 
 	now = disk_lock(e->disk);
-	c = table_find(t, id);
+	c = client_find(e, id);
 	if (c)
 		add_ref(c);
 	disk_unlock(e->disk);
@@ -269,7 +269,7 @@ int client_get(struct export *e, const char *id, struct client **out)
 		return -ENOMEM;
 	}
 	now = disk_lock(e->disk);
-	*out = table_find(t, id);
+	*out = client_find(e, id);
 	if (*out) {
 		old = c;
 		add_ref(*out);

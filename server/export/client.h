@@ -80,6 +80,7 @@ struct client {
 	struct export *export;         /* constant */
 	struct identity *identity;     /* constant; a reference */
 	unsigned refs;                 /* connections, also those that wait for a last request */
+	unsigned seats, writers;       /* server/export/attach.h; and those that may write */
 	uint64_t idle_since;           /* ns; while refs is 0 */
 	struct {                       /* requests and bytes of the last full second, for people */
 		uint64_t at, requests, bytes;
@@ -116,6 +117,9 @@ void client_table_exit(struct client_table *t);
  * (server/export/rules.h) give it. -ENOMEM. Any thread, no lock held.
  */
 int client_get(struct export *e, const char *id, struct client **out);
+
+/* The account of this id at e, if there is one. The disk's lock. */
+struct client *client_find(const struct export *e, const char *id);
 
 /*
  * Give a reference back; nothing of the connection is unfinished. No lock held; now as disk_lock.

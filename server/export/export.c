@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/export/access.h"
 #include "server/export/registry.h"
 
 /* ---- opening and closing ---- */
@@ -87,6 +88,7 @@ static void export_close(struct export *e)
 	if (e->store)
 		store_close(e->store);
 	export_settings_free(&e->settings);
+	access_free(e->access);
 	free(e->name);
 	free(e);
 }
@@ -94,8 +96,13 @@ static void export_close(struct export *e)
 /* Everything but the place in the list. */
 static int open_parts(struct export *e, char *err, size_t errlen)
 {
-	int res = store_open(e->name, &e->settings.store, &e->store, err, errlen);
+	const char *access = e->settings.export.access;
+	int res = access_parse(access ? access : "", &e->access, err, errlen);
 
+	if (res == -ENOMEM)
+		return no_memory(err, errlen);
+	if (!res)
+		res = store_open(e->name, &e->settings.store, &e->store, err, errlen);
 	if (res)
 		return res;
 	res = disk_attach(e->server, e, err, errlen);
@@ -116,6 +123,7 @@ int export_open_hidden(struct server *s, const struct export_settings *st, struc
 	if (!e)
 		return no_memory(err, errlen);
 	e->server = s;
+	TAILQ_INIT(&e->seats);
 	e->budget.nr_requests = st->elv.nr_requests;
 	e->name = strdup(name);
 	if (!e->name || export_settings_copy(&e->settings, st)) {

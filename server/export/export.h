@@ -33,6 +33,9 @@ enum client_key {
 	CLIENT_KEY_CONNECTION, CLIENT_KEY_TLS, CLIENT_KEY_EXPORT,
 };
 
+/* How many may write at a time: server/export/attach.h. */
+enum writers { WRITERS_MANY, WRITERS_ONE, WRITERS_IDENTITY };
+
 /* The settings of an export that concern neither its store nor its elevator nor a policy. */
 struct export_params {
 	char *name;          /* what clients ask for; overrides the section's or the file's */
@@ -40,6 +43,9 @@ struct export_params {
 	char *device_group;  /* exports of one group share one disk's depth; may be NULL */
 	uint64_t scheduler;  /* index in elv_policies; runtime */
 	uint64_t client_key; /* enum client_key */
+	char *access;        /* server/export/access.h; runtime, like all that follow */
+	uint64_t writers;    /* enum writers */
+	uint64_t export_connections, client_connections; /* the most; 0: no limit */
 };
 
 /* Their rows, ended by a row without a name. */
@@ -185,6 +191,7 @@ struct client_summary {
 	char id[CLIENT_ID_MAX + 1];
 	const char *export_name; /* valid while the export is referenced */
 	unsigned connections;
+	bool writer;                      /* one of them may write */
 	unsigned queued, in_flight;       /* requests */
 	struct elv_client_params params;  /* weight, io_class: print them through elv_client_rows */
 	uint64_t iops, bytes_per_s;       /* over the last one to two seconds */

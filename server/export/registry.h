@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "server/export/attach.h"
 #include "server/export/budget.h"
 #include "server/export/client.h"
 #include "server/export/disk.h"
@@ -16,6 +17,8 @@
 #include "server/export/rules.h"
 #include "server/export/settings.h"
 #include "server/store/store.h"
+
+struct access_list;
 
 struct export {
 	struct server *server;            /* constant, like all up to settings */
@@ -28,6 +31,9 @@ struct export {
 	struct export_settings settings;  /* disk.lock; those for the start only: constant */
 	struct elevator elv;              /* disk.lock */
 	struct client_table clients;      /* disk.lock */
+	struct access_list *access;       /* disk.lock: settings.export.access; NULL: everybody */
+	struct seats seats;               /* disk.lock; nseats of them, nwriters may write */
+	unsigned nseats, nwriters;        /* disk.lock */
 	uint64_t connections;             /* disk.lock: open ones */
 	uint64_t connections_total;       /* disk.lock */
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/export/access.h"
 #include "server/export/registry.h"
 
 /* ---- reading ---- */
@@ -196,6 +197,21 @@ static int check_store(struct export *e, const struct tunable_changes *changes,
 	return res;
 }
 
+/*
+ * The access list that the changes bring, made: *out, if *changed. The text has been checked. The
+ * disk's lock is held.
+ */
+static int make_access(struct export *e, const struct tunable_changes *changes,
+		       struct access_list **out, bool *changed)
+{
+	const struct tunable *row = tunable_find(export_rows, "access");
+	const struct tunable_change *c = tunable_changes_find(changes, row, &e->settings.export);
+	char err[TUNABLE_ERR_MAX];
+
+	*changed = c;
+	return c ? access_parse(c->value.str, out, err, sizeof(err)) : 0;
+}
+
 /* really: not only checked. */
 static int change(struct export *e, const struct setting *list, size_t n, bool really,
 		  struct setting_error *err)
@@ -204,17 +220,28 @@ static int change(struct export *e, const struct setting *list, size_t n, bool r
 	const struct elv_policy *policy;
 	uint64_t now = disk_lock(e->disk);
 	int res = export_check(&e->settings, list, n, &changes, &policy, err);
+	struct access_list *access = NULL, *old;
+	bool new_access;
 
 	if (!res)
 		res = check_store(e, &changes, list, n, err);
 	if (!res && really) {
-		res = commit(e, &changes, policy, now);
-		if (res)
+		res = make_access(e, &changes, &access, &new_access);
+		if (!res)
+			res = commit(e, &changes, policy, now);
+		if (res) {
 			snprintf(err->text, sizeof(err->text), "out of memory");
-		else
+		} else {
 			new_limit(e);
+			if (new_access) {
+				old = e->access;
+				e->access = access;
+				access = old;
+			}
+		}
 	}
 	disk_unlock(e->disk);
+	access_free(access);
 	tunable_changes_free(&changes);
 	return res;
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/export/access.h"
+
 /* ---- the rows ---- */
 
 #define SERVER(field) .offset = offsetof(struct server_params, field), .scope = SCOPE_SERVER
@@ -82,6 +84,10 @@ enum { DEFAULT_POLICY = 2 }; /* cfq; tests/unit/test_export.c looks whether it s
 
 static const char *scheduler_names[ELV_MAX_POLICIES + 1];
 
+static const char *const writers_words[] = {
+	[WRITERS_MANY] = "many", [WRITERS_ONE] = "one", [WRITERS_IDENTITY] = "identity", NULL
+};
+
 static const char *const client_keys[] = {
 	[CLIENT_KEY_AUTO] = "auto",
 	[CLIENT_KEY_ADDRESS] = "address",
@@ -105,10 +111,32 @@ const struct tunable export_rows[] = {
 	  .when = WHEN_START, .help = "which connections are one client and have one share",
 	  .paragraph = "auto: those with one TLS name (common name of a certificate, user of a "
 		"PSK); without one, on a Unix socket those of one process, on TCP those from one "
-		"address. What a connection does not have (a process on TCP) counts as auto." },
+		"address, on vsock those of one machine. What a connection does not have (a process on TCP) counts as auto." },
 	{ .name = "device_group", .kind = TUNABLE_STRING, .max = 255, EXPORT(device_group),
 	  .when = WHEN_START, .help = "exports of one group share the depth of one disk",
 	  .paragraph = "By default exports share if their images are on one device." },
+	{ .name = "access", .kind = TUNABLE_STRING, .max = 4096, .check = access_check,
+	  EXPORT(access), .when = WHEN_RUNTIME,
+	  .help = "who may attach, as ip:10.0.0.0/8 rw, tls:backup* ro; empty: everybody",
+	  .paragraph = "Entries MATCH rw, ro or no, with commas between them. MATCH is "
+		"ip:ADDRESS, ip:ADDRESS/PREFIX, tls:NAME (an asterisk at its end stands for any "
+		"rest), uid:N or gid:N (of a process on a Unix socket), cid:N (of a machine on "
+		"vsock), unix (any Unix socket) or \* (anybody). Of each kind the most specific "
+		"entry that matches counts; if one of them is no, that is it, else the one that "
+		"permits most. unix counts where none of these matches, and \* where unix does not "
+		"either. Whom nothing matches is refused, and does not see the export in a list. "
+		"When it is changed, connections that are there stay as they are." },
+	{ .name = "writers", .kind = TUNABLE_ENUM, .choices = writers_words, EXPORT(writers),
+	  .when = WHEN_RUNTIME,
+	  .help = "who may write at a time: all, one connection, or the connections of one client",
+	  .paragraph = "Others are refused, but for those that may only read, for as long as the "
+		"writer is there. When it is changed, connections that are there stay." },
+	{ .name = "export_connections", .kind = TUNABLE_UINT, .max = 1000000,
+	  EXPORT(export_connections), .when = WHEN_RUNTIME,
+	  .help = "most connections of the export; 0: no limit" },
+	{ .name = "client_connections", .kind = TUNABLE_UINT, .max = 1000000,
+	  EXPORT(client_connections), .when = WHEN_RUNTIME,
+	  .help = "most connections that one client has at the export; 0: no limit" },
 	{ .name = NULL }
 };
 

@@ -84,6 +84,7 @@ static void summarize_client(struct client *c, uint64_t now, struct client_summa
 	snprintf(out->id, sizeof(out->id), "%s", c->identity->id);
 	out->export_name = c->export->name;
 	out->connections = c->elv.conns;
+	out->writer = c->writers;
 	out->queued = c->elv.queued;
 	out->in_flight = c->elv.in_flight;
 	out->params = c->elv.params;

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -130,10 +129,7 @@ ssize_t conn_sendv(struct conn *c, struct iovec *iov, int n)
 
 bool conn_peer_is_gone(const struct conn *c)
 {
-	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
-	short gone = POLLHUP | POLLERR | POLLNVAL | (c->half_closes ? 0 : POLLRDHUP);
-
-	return c->fd < 0 || (poll(&p, 1, 0) == 1 && p.revents & gone);
+	return c->fd < 0 || socket_is_gone(c->fd, c->half_closes);
 }
 
 /* ---- from the first byte to the export ---- */
@@ -187,17 +183,17 @@ void conn_new(struct loop *loop, struct arrival *a)
 	} else {
 		conn_ready(c);
 	}
+	client_peer_free(&a->peer);
 	free(a);
 }
 
 bool conn_start(struct conn *c, const struct nbd_export_info *info)
 {
 	struct export *e = info->export;
-	char id[CLIENT_ID_MAX + 1];
 
 	c->export = e;
 	c->limits = info->limits;
-	client_id(&c->hs->peer, (enum client_key)e->settings.export.client_key, e->name, id);
+	c->client = c->seat.client;
 	TAILQ_REMOVE(&c->loop->handshakes, c, since_link);
 	c->state = CONN_OPEN;
 	if (export_is_going(e)) {
@@ -206,7 +202,7 @@ bool conn_start(struct conn *c, const struct nbd_export_info *info)
 		return false;
 	}
 	c->disk = loop_disk(c->loop, e->disk);
-	if (!c->disk || client_get(e, id, &c->client)) {
+	if (!c->disk) {
 		conn_kill(c, "out of memory");
 		return false;
 	}
@@ -216,8 +212,8 @@ bool conn_start(struct conn *c, const struct nbd_export_info *info)
 	e->connections_total++;
 	disk_unlock(e->disk);
 	c->attached = true;
-	log_debug("connection %llu: %s uses export '%s'", (unsigned long long)c->serial, id,
-		  e->name);
+	log_debug("connection %llu: %s uses export '%s'", (unsigned long long)c->serial,
+		  c->client->identity->id, e->name);
 	handshake_free(c);
 	return true;
 }
@@ -292,8 +288,7 @@ static void conn_free(struct conn *c)
 	TAILQ_REMOVE(&loop->conns, c, link);
 	if (c->departure)
 		TAILQ_REMOVE(&c->departure->conns, c, departure_link);
-	if (c->client)
-		client_put(c->client);
+	seat_free(&c->seat);
 	export_put(c->export);
 	secure_free(c);
 	service_connection_gone(loop);
@@ -385,6 +380,7 @@ void conn_kill(struct conn *c, const char *why)
 	handshake_free(c);
 	c->state = CONN_DEAD;
 	c->heard = was_heard(c);
+	seat_vacate(&c->seat);
 	conn_close_socket(c);
 	if (c->reserved)
 		give_back_reserved(c);

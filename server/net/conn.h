@@ -11,6 +11,7 @@
 #ifndef SERVER_NET_CONN_H
 #define SERVER_NET_CONN_H
 
+#include "server/export/attach.h"
 #include "server/nbd/handshake.h"
 #include "server/nbd/reply.h"
 #include "server/nbd/request.h"
@@ -65,7 +66,8 @@ struct conn {
 	uint64_t serial;            /* constant; for the log */
 	struct conn_handshake *hs;  /* CONN_HANDSHAKE */
 	struct export *export;      /* a reference; NULL during the handshake, like these: */
-	struct client *client;      /* a reference */
+	struct seat seat;           /* taken at the end of the handshake */
+	struct client *client;      /* the seat's */
 	struct loop_disk *disk;
 	struct departure *departure; /* the export is being removed, and the loop knows it */
 	struct nbd_export_limits limits;
@@ -155,7 +157,8 @@ static inline struct request *request_of(struct elv_request *rq)
 void conn_new(struct loop *loop, struct arrival *a);
 
 /*
- * The handshake is over: join the export with this info, whose reference is taken. In `rest` are
+ * The handshake is over: join the export with this info, whose reference is taken, and where
+ * c->seat is. In `rest` are
  * the first requests. False: the connection is dead.
  */
 bool conn_start(struct conn *c, const struct nbd_export_info *info);
@@ -233,7 +236,8 @@ void secure_free(struct conn *c);
 
 /* --- handshake.c --- */
 
-int handshake_begin(struct conn *c, const struct arrival *a);
+/* a gives away what its peer owns. On failure handshake_free is due. */
+int handshake_begin(struct conn *c, struct arrival *a);
 void handshake_free(struct conn *c);
 
 /* The export that it has been granted and has not joined yet, or NULL. */

@@ -13,18 +13,19 @@ enum { READ_SIZE = 64 << 10 };
 /* ---- what the protocol asks about exports ---- */
 
 /* e's reference goes into info. */
-static void describe(struct conn *c, struct export *e, struct nbd_export_info *info)
+static void describe(struct conn *c, struct export *e, const struct export_use *use,
+		     struct nbd_export_info *info)
 {
 	const struct store_geometry *g = &e->store->geometry;
 	char *description = c->hs->description;
 	struct nbd_capabilities caps = {
-		.read_only = e->settings.store.readonly || !store_can(e->store, STORE_CAN_WRITE),
+		.read_only = use->readonly,
 		.rotational = false, /* clients would sort, too; here is the elevator for that */
 		.trim = store_can(e->store, STORE_CAN_TRIM),
 		.write_zeroes = true,
 		.fast_zero = store_can(e->store, STORE_CAN_FAST_ZERO),
 		.cache = store_can(e->store, STORE_CAN_CACHE),
-		.multi_conn = g->multi_conn,
+		.multi_conn = g->multi_conn && !use->alone,
 	};
 
 	info->limits = (struct nbd_export_limits){
@@ -46,8 +47,9 @@ static int find_export(void *ctx, const char *name, size_t len, enum nbd_find_pu
 {
 	struct conn *c = ctx;
 	struct export *e = export_find(c->loop->server, name, len);
+	struct export_use use;
+	int res;
 
-	(void)purpose;
 	if (!e) {
 		if (export_leaves(c->loop->server, name, len)) {
 			snprintf(err, errlen, "export '%.*s' is being removed",
@@ -61,7 +63,19 @@ static int find_export(void *ctx, const char *name, size_t len, enum nbd_find_pu
 			snprintf(err, errlen, "there is no default export");
 		return -ENOENT;
 	}
-	describe(c, e, info);
+	if (purpose == NBD_FIND_ATTACH) {
+		c->seat = (struct seat){ .fd = c->fd, .half_closes = c->half_closes };
+		res = export_attach(e, &c->hs->peer, &c->seat, err, errlen);
+		use = c->seat.use;
+	} else {
+		res = export_permits(e, &c->hs->peer, &use, err, errlen);
+	}
+	if (res) {
+		log_info("connection %llu: %s", (unsigned long long)c->serial, err);
+		export_put(e);
+		return res;
+	}
+	describe(c, e, &use, info);
 	return 0;
 }
 
@@ -69,20 +83,25 @@ static int next_export(void *ctx, uint64_t *cursor, struct nbd_export_info *info
 		       size_t errlen)
 {
 	struct conn *c = ctx;
-	struct export *e = export_next(c->loop->server, cursor);
+	struct export_use use;
+	struct export *e;
 
-	(void)err;
-	(void)errlen;
-	if (!e)
-		return 0;
-	describe(c, e, info);
-	return 1;
+	while ((e = export_next(c->loop->server, cursor))) {
+		if (!export_permits(e, &c->hs->peer, &use, err, errlen)) {
+			describe(c, e, &use, info);
+			return 1;
+		}
+		export_put(e);
+	}
+	return 0;
 }
 
 static void put_export(void *ctx, void *export, enum nbd_find_purpose purpose)
 {
-	(void)ctx;
-	(void)purpose;
+	struct conn *c = ctx;
+
+	if (purpose == NBD_FIND_ATTACH)
+		seat_free(&c->seat);
 	export_put(export);
 }
 
@@ -94,13 +113,15 @@ static const struct nbd_exports_ops exports_ops = {
 
 /* ---- setting up ---- */
 
-int handshake_begin(struct conn *c, const struct arrival *a)
+int handshake_begin(struct conn *c, struct arrival *a)
 {
 	struct conn_handshake *hs = calloc(1, sizeof(*hs));
 
 	if (!hs)
 		return -ENOMEM;
 	hs->peer = a->peer;
+	a->peer.groups = NULL; /* they are ours now */
+	a->peer.ngroups = 0;
 	hs->result = NBD_HANDSHAKE_NEED_MORE;
 	nbd_handshake_init(&hs->h, &exports_ops, c);
 	nbd_handshake_set_tls(&hs->h, a->tls);
@@ -115,6 +136,7 @@ void handshake_free(struct conn *c)
 		return;
 	nbd_handshake_free(&c->hs->h);
 	nbd_out_free(&c->hs->out);
+	client_peer_free(&c->hs->peer);
 	free(c->hs);
 	c->hs = NULL;
 }

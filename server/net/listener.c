@@ -68,17 +68,37 @@ void listeners_resume(struct service *s)
 		resume_all(s);
 }
 
-static void describe_peer(int fd, const struct sockaddr_storage *addr, struct client_peer *peer)
+/* All of them: one that is not known could be one that an access list refuses. */
+static int find_groups(int fd, struct client_peer *peer)
+{
+	socklen_t len = 0;
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len))
+		return 0;
+	if (errno != ERANGE)
+		return errno == ENODATA || errno == ENOPROTOOPT ? 0 : -errno;
+	peer->groups = malloc(len);
+	if (!peer->groups)
+		return -ENOMEM;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, peer->groups, &len))
+		return -errno;
+	peer->ngroups = (unsigned)(len / sizeof(*peer->groups));
+	return 0;
+}
+
+static int describe_peer(int fd, const struct sockaddr_storage *addr, struct client_peer *peer)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
 	client_peer_init(peer, (const struct sockaddr *)addr);
 	if (addr->ss_family != AF_UNIX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return;
+		return 0;
 	peer->has_uid = true;
 	peer->uid = cred.uid;
+	peer->gid = cred.gid;
 	peer->pid = cred.pid;
+	return find_groups(fd, peer);
 }
 
 /*
@@ -133,7 +153,7 @@ static bool accept_one(struct listener *l)
 	socklen_t len = sizeof(addr);
 	struct arrival *a;
 	struct loop *loop;
-	int fd;
+	int fd, res;
 
 	fd = accept4(l->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) {
@@ -150,7 +170,14 @@ static bool accept_one(struct listener *l)
 	}
 	a->fd = fd;
 	a->tls = (enum nbd_tls)server_param(&s->server.params.tls);
-	describe_peer(fd, &addr, &a->peer);
+	res = describe_peer(fd, &addr, &a->peer);
+	if (res) {
+		log_warning("cannot tell who connects: %s", strerror(-res));
+		client_peer_free(&a->peer);
+		free(a);
+		close(fd);
+		return true;
+	}
 	a->peer.serial = atomic_fetch_add(&s->server.serial, 1) + 1;
 	tune(fd, addr.ss_family);
 	loop = choose_loop(s);

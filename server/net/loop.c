@@ -484,6 +484,7 @@ void loop_exit(struct loop *loop)
 	while ((a = TAILQ_FIRST(&loop->in_arrivals))) {
 		TAILQ_REMOVE(&loop->in_arrivals, a, link);
 		close(a->fd);
+		client_peer_free(&a->peer);
 		free(a);
 	}
 	if (loop->base)

@@ -82,10 +82,11 @@ static void secured(struct conn *c)
 
 static void failed(struct conn *c)
 {
-	const struct client_peer *peer = &c->hs->peer;
+	char peer[CLIENT_PEER_TEXT];
 
-	log_info("connection %llu from %s: %s", (unsigned long long)c->serial,
-		 peer->kind == PEER_TCP ? peer->address : "a Unix socket", tls_why(c->tls));
+	client_peer_text(&c->hs->peer, peer);
+	log_info("connection %llu from %s: %s", (unsigned long long)c->serial, peer,
+		 tls_why(c->tls));
 	conn_kill(c, tls_why(c->tls));
 }
 

@@ -215,7 +215,7 @@ START_TEST(test_clients)
 	r = result_of("client.list", "{'export':'disk'}");
 	ck_assert_uint_eq(json_array_size(r), 2);
 	c = json_array_get(r, 0);
-	has_keys(c, KEYS("id", "export", "connections", "weight", "class", "queued", "in_flight",
+	has_keys(c, KEYS("id", "export", "connections", "writer", "weight", "class", "queued", "in_flight",
 			 "iops", "bytes_per_s", "p50_us", "p99_us", "requests", "bytes",
 			 "service_ns", "dispatched", "queue_sum_us", "service_sum_us"));
 	ck_assert_str_eq(text(c, "export"), "disk");

@@ -96,7 +96,8 @@ static void connect_as(struct gate_conn *c, pid_t pid)
 {
 	struct client_peer peer = { .kind = PEER_UNIX, .has_uid = true, .pid = pid };
 
-	ck_assert_int_eq(gate_open(&gate, &peer, c), 0);
+
+	ck_assert_msg(!gate_open(&gate, &peer, c, err, sizeof(err)), "%s", err);
 }
 
 /* ---- threads ---- */

@@ -71,7 +71,9 @@ static int find_export(void *ctx, const char *name, size_t len, enum nbd_find_pu
 		res = export_permits(e, &c->hs->peer, &use, err, errlen);
 	}
 	if (res) {
-		log_info("connection %llu: %s", (unsigned long long)c->serial, err);
+		/* Who only asks, perhaps before it attaches, is less news. */
+		log_write(purpose == NBD_FIND_ATTACH ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+			  "connection %llu: %s", (unsigned long long)c->serial, err);
 		export_put(e);
 		return res;
 	}

@@ -191,7 +191,7 @@ refused 2 "unix: 'xxx.*1\.\.107 bytes" disk.img
 sockets=(-U "$work/u.sock" --control "$long")
 refused 2 "control: 'xxx.*107 bytes" disk.img
 sockets=(-U '' --control "$work/c.sock")
-refused 2 "unix: ''.*1\.\.107 bytes" disk.img
+refused 2 "unix: ''.*1\.\.300 bytes" disk.img
 sockets=(-U "$work/none/u.sock" --control "$work/c.sock")
 refused 1 'none/u.sock.*no such file' disk.img
 sockets=(-U "$work/u.sock" --control "$work/none/c.sock")

@@ -182,7 +182,7 @@ wrong "4: queue_depth: '0' is out of range; expected auto, 1\.\.1024" 'queue_dep
 wrong "4: queue_depth: '1025' is out of range" 'queue_depth = 1025'
 wrong "4: scheduler: 'CFQ' is not a choice; expected noop, deadline, cfq" 'scheduler = CFQ'
 wrong "4: readonly: 'maybe'.*expected 0, 1, yes, no" 'readonly = maybe'
-wrong "5: listen: .*'10.0.0.1': expected HOST:PORT" '[server]' 'listen = 10.0.0.1'
+wrong "5: listen: '10.0.0.1' is no address.*expected HOST:PORT" '[server]' 'listen = 10.0.0.1'
 wrong "5: unix: .*1\.\.107 bytes" '[server]' "unix = $(printf 'x%.0s' {1..108})"
 wrong "5: memory: '1M' is out of range" '[server]' 'memory = 1M'
 wrong "5: default_export: there is no export 'zz'" '[server]' 'default_export = zz'

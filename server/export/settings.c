@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/export/access.h"
+#include "server/export/endpoint.h"
 
 /* ---- the rows ---- */
 
@@ -17,12 +18,19 @@ static const char *const log_levels[] = { "error", "warning", "info", "debug", N
 
 const struct tunable server_rows[] = {
 	{ .name = "listen", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 300,
-	  SERVER(listen),
+	  .check = endpoint_check_listen, SERVER(listen),
 	  .help = "address and port to listen on, as 10.0.0.1:10809 or [::]:10809",
-	  .paragraph = "localhost is 127.0.0.1 and, where there is one, ::1. By default it is "
-		"localhost:10809, or nothing where unix is set." },
-	{ .name = "unix", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 107,
-	  SERVER(unix_sockets), .help = "path of a Unix socket to listen on" },
+	  .paragraph = "localhost is 127.0.0.1 and, where there is one, ::1; [::] is all "
+		"addresses, those of IPv4 as well; vsock:PORT is for virtual machines and their "
+		"host, vsock:CID:PORT for this CID alone. By default it is localhost:10809, or "
+		"nothing where unix is set. After the address, with blanks between them: tls=off, "
+		"tls=allow or tls=require, here instead of the server's; readonly: clients that "
+		"come here may only read." },
+	{ .name = "unix", .kind = TUNABLE_STRING, .repeatable = true, .min = 1, .max = 300,
+	  .check = endpoint_check_unix, SERVER(unix_sockets),
+	  .help = "path of a Unix socket to listen on",
+	  .paragraph = "After the path the words of listen, and mode=0660 (by default as the umask "
+		"says) and group=NAME for the socket's file. The path cannot have blanks." },
 	{ .name = "control", .kind = TUNABLE_STRING, .max = 107, SERVER(control),
 	  .help = "path of the control socket",
 	  .paragraph = "By default control.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/liftd or "
@@ -40,6 +48,15 @@ const struct tunable server_rows[] = {
 	{ .name = "drain_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 3600000,
 	  .dflt = 10000, RUNTIME(drain_timeout),
 	  .help = "longest that the server goes on with received requests when it is stopped" },
+	{ .name = "keepalive", .kind = TUNABLE_TIME, .unit = UNIT_S, .max = 32767, .dflt = 60,
+	  RUNTIME(keepalive),
+	  .help = "time without a word from a client on TCP, after which it is asked; 0: never",
+	  .paragraph = "One that does not answer for a minute then is gone. It holds for new "
+		"connections." },
+	{ .name = "user_timeout", .kind = TUNABLE_TIME, .unit = UNIT_MS, .max = 86400000,
+	  RUNTIME(user_timeout),
+	  .help = "longest that data may stay unacknowledged on TCP; 0: as the kernel does",
+	  .paragraph = "The connection is closed then. It holds for new connections." },
 	{ .name = "max_connections", .kind = TUNABLE_UINT, .min = 1, .max = 1000000, .dflt = 16384,
 	  RUNTIME(max_connections), .help = "most connections; more wait to be accepted" },
 	{ .name = "memory", .kind = TUNABLE_SIZE, .unit = UNIT_BYTES, .min = 64ull << 20,
@@ -121,9 +138,9 @@ const struct tunable export_rows[] = {
 	  .paragraph = "Entries MATCH rw, ro or no, with commas between them. MATCH is "
 		"ip:ADDRESS, ip:ADDRESS/PREFIX, tls:NAME (an asterisk at its end stands for any "
 		"rest), uid:N or gid:N (of a process on a Unix socket), cid:N (of a machine on "
-		"vsock), unix (any Unix socket) or \* (anybody). Of each kind the most specific "
+		"vsock), unix (any Unix socket) or * (anybody). Of each kind the most specific "
 		"entry that matches counts; if one of them is no, that is it, else the one that "
-		"permits most. unix counts where none of these matches, and \* where unix does not "
+		"permits most. unix counts where none of these matches, and * where unix does not "
 		"either. Whom nothing matches is refused, and does not see the export in a list. "
 		"When it is changed, connections that are there stay as they are." },
 	{ .name = "writers", .kind = TUNABLE_ENUM, .choices = writers_words, EXPORT(writers),

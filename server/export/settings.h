@@ -18,13 +18,15 @@
  * whose rows say otherwise: server_set_params.
  */
 struct server_params {
-	char **listen;              /* HOST:PORT, [ADDRESS]:PORT; NULL: none */
-	char **unix_sockets;        /* paths; NULL: none */
+	char **listen;              /* server/export/endpoint.h; NULL: none */
+	char **unix_sockets;        /* likewise */
 	char *control;              /* path; NULL: the default */
 	uint64_t threads;           /* TUNABLE_AUTO: one per processor */
 	uint64_t handshake_timeout;
 	uint64_t stall_timeout;
 	uint64_t drain_timeout;
+	uint64_t keepalive;
+	uint64_t user_timeout;      /* 0: the kernel's */
 	uint64_t max_connections;
 	uint64_t memory;
 	uint64_t tls;               /* 0 off, 1 allow, 2 require */

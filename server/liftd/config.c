@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/net/listener.h"
+#include "server/export/endpoint.h"
 #include "server/net/service.h"
 
 /* Of options and images. */
@@ -37,8 +37,6 @@ static int set_server(struct config *c, const struct options *o)
 
 		res = tunable_changes_set(&changes, server_rows, &c->server, s->name, s->value, err,
 					  sizeof(err));
-		if (!res && !strcmp(s->name, "listen"))
-			res = listen_check(s->value, err, sizeof(err));
 		if (res)
 			conf_complain(&c->file, no_place, "%s", err);
 	}
@@ -203,7 +201,7 @@ static void check_tls(struct config *c)
 	const char *name = x509 ? "tls_certificates" : "tls_psk";
 	char err[2 * TUNABLE_ERR_MAX];
 
-	if (p->tls && tls_context_new(&files, &c->tls, err, sizeof(err)))
+	if (endpoints_want_tls(p) && tls_context_new(&files, &c->tls, err, sizeof(err)))
 		conf_complain(&c->file, server_place(c, name, x509 ? p->tls_certificates :
 						     p->tls_psk ? p->tls_psk : ""), "%s", err);
 }

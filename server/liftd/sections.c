@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "server/liftd/config.h"
-#include "server/net/listener.h"
 
 /* ---- kinds ---- */
 
@@ -84,9 +83,6 @@ static int take_server(struct config *c, const struct conf_section *s)
 		if (t->row && tunable_changes_add(&changes, t->row, &c->server, t->value, err,
 						  sizeof(err)) == -ENOMEM)
 			res = -ENOMEM;
-		if (!strcmp(t->name, "listen") && *t->value &&
-		    listen_check(t->value, err, sizeof(err)))
-			conf_complain(&c->file, t->place, "listen: %s", err);
 	}
 	if (!res)
 		tunable_changes_commit(&changes);

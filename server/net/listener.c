@@ -12,7 +12,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <linux/vm_sockets.h>
+
 #include "server/control/unix_socket.h"
+#include "server/export/endpoint.h"
 #include "server/net/log.h"
 #include "server/net/service.h"
 
@@ -105,20 +108,33 @@ static int describe_peer(int fd, const struct sockaddr_storage *addr, struct cli
  * Requests are answered as they are finished, so nothing is gained by waiting for more; and a
  * client whose machine vanished is to be noticed some day.
  */
-static void tune(int fd, int family)
+static void tune_tcp(int fd, const struct server_params *p)
 {
-	int on = 1, idle = 60, interval = 15, count = 4, size = 1 << 20;
+	int idle = (int)(server_param(&p->keepalive) / 1000000000);
+	int user_timeout = (int)(server_param(&p->user_timeout) / 1000000);
+	int on = 1, interval = 15, count = 4;
 
-	if (family == AF_UNIX) {
-		/* Room for the replies of one turn, as far as the system allows. */
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-		return;
-	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	if (idle) {
+		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	}
+	if (user_timeout)
+		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout,
+			   sizeof(user_timeout));
+}
+
+static void tune(int fd, int family, const struct server_params *p)
+{
+	int size = 1 << 20;
+
+	/* Of a Unix socket: room for the replies of one turn, as far as the system allows. */
+	if (family == AF_UNIX)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	else if (family != AF_VSOCK)
+		tune_tcp(fd, p);
 }
 
 /*
@@ -169,7 +185,7 @@ static bool accept_one(struct listener *l)
 		return false;
 	}
 	a->fd = fd;
-	a->tls = (enum nbd_tls)server_param(&s->server.params.tls);
+	a->tls = (enum nbd_tls)(l->own_tls ? l->tls : server_param(&s->server.params.tls));
 	res = describe_peer(fd, &addr, &a->peer);
 	if (res) {
 		log_warning("cannot tell who connects: %s", strerror(-res));
@@ -178,8 +194,9 @@ static bool accept_one(struct listener *l)
 		close(fd);
 		return true;
 	}
+	a->peer.readonly = l->readonly;
 	a->peer.serial = atomic_fetch_add(&s->server.serial, 1) + 1;
-	tune(fd, addr.ss_family);
+	tune(fd, addr.ss_family, &s->server.params);
 	loop = choose_loop(s);
 	atomic_fetch_add(&s->living, 1);
 	atomic_fetch_add(&s->server.connections, 1);
@@ -220,8 +237,10 @@ void listeners_init(struct listeners *ls)
 	ls->retrying = false;
 }
 
-static int add(struct service *s, int fd, const char *path, char *err, size_t errlen)
+/* at: NULL: of a socket that was passed. */
+static int add(struct service *s, int fd, const struct endpoint *at, char *err, size_t errlen)
 {
+	const char *path = at && at->kind == ENDPOINT_UNIX ? at->path : NULL;
 	struct listener *l = calloc(1, sizeof(*l));
 	struct stat st;
 
@@ -235,6 +254,11 @@ static int add(struct service *s, int fd, const char *path, char *err, size_t er
 	}
 	l->fd = fd;
 	l->service = s;
+	if (at) {
+		l->own_tls = at->own_tls;
+		l->tls = at->tls;
+		l->readonly = at->readonly;
+	}
 	if (path && !lstat(path, &st)) {
 		l->dev = st.st_dev;
 		l->ino = st.st_ino;
@@ -243,48 +267,36 @@ static int add(struct service *s, int fd, const char *path, char *err, size_t er
 	return 0;
 }
 
-/* "[::1]:10809", "localhost:10809", ":10809" into host (empty: all addresses) and port. */
-static int split(const char *where, char *host, size_t hostlen, char *port, size_t portlen)
+/* dual: an IPv6 socket that takes IPv4 as well. Returns the socket, or a negative errno. */
+static int bind_to(const struct sockaddr *addr, socklen_t len, bool dual)
 {
-	const char *colon = strrchr(where, ':');
-	size_t len;
-
-	if (!colon)
-		return -EINVAL;
-	len = (size_t)(colon - where);
-	if (len && where[0] == '[') {
-		if (len < 2 || where[len - 1] != ']')
-			return -EINVAL;
-		where++;
-		len -= 2;
-	} else if (memchr(where, ':', len)) {
-		return -EINVAL;
-	}
-	if (len >= hostlen || strlen(colon + 1) >= portlen || !colon[1] ||
-	    strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
-	    strtoul(colon + 1, NULL, 10) > 65535)
-		return -EINVAL;
-	memcpy(host, where, len);
-	host[len] = '\0';
-	strcpy(port, colon + 1);
-	return 0;
-}
-
-static int bind_tcp(const struct addrinfo *ai)
-{
-	int on = 1, res;
-	int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, v6only = !dual, res;
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (ai->ai_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (!bind(fd, ai->ai_addr, ai->ai_addrlen) && !listen(fd, BACKLOG))
+	if (addr->sa_family != AF_VSOCK)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (addr->sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
+	if (!bind(fd, addr, len) && !listen(fd, BACKLOG))
 		return fd;
 	res = -errno;
 	close(fd);
 	return res;
+}
+
+/* Is 0.0.0.0 with this port another one of the endpoints? */
+static bool has_all_ipv4(const struct service *s, const char *port)
+{
+	char **text = s->server.params.listen, err[TUNABLE_ERR_MAX];
+	struct endpoint e;
+
+	for (; text && *text; text++)
+		if (!endpoint_parse_listen(*text, &e, err, sizeof(err)) &&
+		    e.kind == ENDPOINT_TCP && !strcmp(e.host, "0.0.0.0") && !strcmp(e.port, port))
+			return true;
+	return false;
 }
 
 static void announce(int fd)
@@ -300,45 +312,27 @@ static void announce(int fd)
 			 host, port);
 }
 
-static int parse(const char *where, char *host, size_t hostlen, char *port, size_t portlen,
-		 char *err, size_t errlen)
-{
-	int res = split(where, host, hostlen, port, portlen);
-
-	if (res)
-		snprintf(err, errlen,
-			 "cannot listen on '%s': expected HOST:PORT or [ADDRESS]:PORT, as "
-			 "10.0.0.1:10809 or [::1]:10809", where);
-	return res;
-}
-
-int listen_check(const char *where, char *err, size_t errlen)
-{
-	char host[256], port[8];
-
-	return parse(where, host, sizeof(host), port, sizeof(port), err, errlen);
-}
-
 /* optional: an address that this machine does not have is passed over. */
-static int listen_host(struct service *s, const char *host, const char *port, bool optional,
-		       char *err, size_t errlen)
+static int listen_host(struct service *s, const struct endpoint *at, const char *host,
+		       bool optional, char *err, size_t errlen)
 {
+	bool dual = !strcmp(host, "::") && !has_all_ipv4(s, at->port);
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *all, *ai;
 	const char *form = strchr(host, ':') ? "[%s]:%s" : "%s:%s";
 	char where[300];
-	int res = getaddrinfo(*host ? host : NULL, port, &hints, &all);
+	int res = getaddrinfo(*host ? host : NULL, at->port, &hints, &all);
 
-	snprintf(where, sizeof(where), form, host, port);
+	snprintf(where, sizeof(where), form, host, at->port);
 	if (res) {
 		snprintf(err, errlen, "cannot listen on %s: %s", where, gai_strerror(res));
 		return res == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL;
 	}
 	for (ai = all; ai && !res; ai = ai->ai_next) {
-		int fd = bind_tcp(ai);
+		int fd = bind_to(ai->ai_addr, ai->ai_addrlen, dual);
 
 		if (fd >= 0) {
 			announce(fd);
-			res = add(s, fd, NULL, err, errlen);
+			res = add(s, fd, at, err, errlen);
 		} else if (!optional || (fd != -EADDRNOTAVAIL && fd != -EAFNOSUPPORT)) {
 			snprintf(err, errlen, "cannot listen on %s: %s", where, strerror(-fd));
 			res = fd;
@@ -348,30 +342,77 @@ static int listen_host(struct service *s, const char *host, const char *port, bo
 	return res;
 }
 
-int listen_tcp(struct service *s, const char *where, char *err, size_t errlen)
+static int listen_vsock(struct service *s, const struct endpoint *at, const char *text, char *err,
+			size_t errlen)
 {
-	char host[256], port[8];
-	int res = parse(where, host, sizeof(host), port, sizeof(port), err, errlen);
+	struct sockaddr_vm addr = {
+		.svm_family = AF_VSOCK,
+		.svm_cid = at->any_cid ? VMADDR_CID_ANY : at->cid,
+		.svm_port = at->vport,
+	};
+	int fd = bind_to((const struct sockaddr *)&addr, sizeof(addr), false);
+
+	if (fd < 0) {
+		snprintf(err, errlen, "cannot listen on %s: %s", text,
+			 fd == -EAFNOSUPPORT || fd == -ENODEV ? "this machine has no vsock" :
+			 fd == -EADDRNOTAVAIL && !at->any_cid ?
+				"this machine does not have that CID" : strerror(-fd));
+		return fd;
+	}
+	log_info("listening on %s", text);
+	return add(s, fd, at, err, errlen);
+}
+
+int listen_at(struct service *s, const char *text, char *err, size_t errlen)
+{
+	struct endpoint at;
+	int res = endpoint_parse_listen(text, &at, err, errlen);
 
 	if (res)
 		return res;
-	if (strcmp(host, "localhost"))
-		return listen_host(s, host, port, false, err, errlen);
-	res = listen_host(s, "127.0.0.1", port, false, err, errlen);
-	return res ? res : listen_host(s, "::1", port, true, err, errlen);
+	if (at.kind == ENDPOINT_VSOCK)
+		return listen_vsock(s, &at, text, err, errlen);
+	if (strcmp(at.host, "localhost"))
+		return listen_host(s, &at, at.host, false, err, errlen);
+	res = listen_host(s, &at, "127.0.0.1", false, err, errlen);
+	return res ? res : listen_host(s, &at, "::1", true, err, errlen);
 }
 
-int listen_unix(struct service *s, const char *path, char *err, size_t errlen)
+/* A group of its own: nobody else gets in before the file is that group's. */
+static int give_to_group(const struct endpoint *at, mode_t mode, char *err, size_t errlen)
 {
-	mode_t mask = umask(0);
-	int fd;
+	int res = lchown(at->path, (uid_t)-1, at->group) || chmod(at->path, mode) ? -errno : 0;
+
+	if (res) {
+		snprintf(err, errlen, "cannot give %s to group %u: %s", at->path,
+			 (unsigned)at->group, strerror(-res));
+		unlink(at->path);
+	}
+	return res;
+}
+
+int listen_unix(struct service *s, const char *text, char *err, size_t errlen)
+{
+	mode_t mask = umask(0), mode;
+	struct endpoint at;
+	int fd, res = endpoint_parse_unix(text, &at, err, errlen);
 
 	umask(mask);
-	fd = unix_socket(path, 0777 & ~mask, err, errlen);
+	if (res)
+		return res;
+	mode = at.has_mode ? at.mode : 0777 & ~mask;
+	fd = unix_socket(at.path, at.has_group ? mode & 0700 : mode, err, errlen);
 	if (fd < 0)
 		return fd;
-	log_info("listening on %s", path);
-	return add(s, fd, path, err, errlen);
+	if (at.has_group) {
+		res = give_to_group(&at, mode, err, errlen);
+		if (res) {
+			close(fd);
+			return res;
+		}
+	}
+	log_info("listening on %s", at.path);
+	return add(s, fd, &at, err, errlen);
 }
 
 int listen_passed(struct service *s, int fd, char *err, size_t errlen)

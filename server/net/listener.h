@@ -1,5 +1,5 @@
 /*
- * Listeners: TCP and Unix sockets on which connections come in. They are opened by the main thread
+ * Listeners: TCP, vsock and Unix sockets on which connections come in. They are opened by the main thread
  * before it gives up its privileges, and accept in loop 0's.
  */
 #ifndef SERVER_NET_LISTENER_H
@@ -20,6 +20,9 @@ struct listener {
 	char *path;          /* Unix: to be removed, if it is still ours (dev, ino) */
 	dev_t dev;
 	ino_t ino;
+	bool own_tls;        /* `tls` instead of the server's setting */
+	uint64_t tls;
+	bool readonly;       /* its clients may only read */
 	struct service *service;
 	struct event event;
 	bool accepting;
@@ -35,16 +38,14 @@ struct listeners {
 void listeners_init(struct listeners *ls);
 
 /*
- * Listen on "HOST:PORT" or "[ADDRESS]:PORT" (every address that HOST has; localhost is 127.0.0.1
- * and, if this machine has it, ::1). 0; -EINVAL: that is not one; else why it cannot be.
+ * Listen where a `listen` says (server/export/endpoint.h): on every address that HOST has;
+ * localhost is 127.0.0.1 and, if this machine has it, ::1; [::] takes IPv4 as well, unless 0.0.0.0
+ * is another one. 0; -EINVAL: that is not one; else why it cannot be.
  */
-int listen_tcp(struct service *s, const char *where, char *err, size_t errlen);
+int listen_at(struct service *s, const char *text, char *err, size_t errlen);
 
-/* Listen on a Unix socket. A stale one is replaced, a live one is -EADDRINUSE. */
-int listen_unix(struct service *s, const char *path, char *err, size_t errlen);
-
-/* Does listen_tcp take this? 0, or -EINVAL with its sentence. Any thread. */
-int listen_check(const char *where, char *err, size_t errlen);
+/* Likewise where a `unix` says. A stale socket is replaced, a live one is -EADDRINUSE. */
+int listen_unix(struct service *s, const char *text, char *err, size_t errlen);
 
 /* Serve clients of a socket that listens already. It is owned, its file is not. */
 int listen_passed(struct service *s, int fd, char *err, size_t errlen);

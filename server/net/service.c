@@ -248,11 +248,11 @@ static enum service_status open_sockets(struct service *s, const struct activati
 	int res = 0;
 
 	for (; tcp && *tcp && !res; tcp++)
-		res = listen_tcp(s, *tcp, err, errlen);
+		res = listen_at(s, *tcp, err, errlen);
 	for (; paths && *paths && !res; paths++)
 		res = listen_unix(s, *paths, err, errlen);
 	if (!any)
-		res = listen_tcp(s, "localhost:10809", err, errlen);
+		res = listen_at(s, "localhost:10809", err, errlen);
 	if (!res)
 		return SERVICE_STOPPED;
 	return res == -EINVAL ? SERVICE_MISUSED : SERVICE_BROKEN;

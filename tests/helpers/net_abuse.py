@@ -1,11 +1,52 @@
-"""What net-abuse.sh sends: UNIX-SOCKET HOST:PORT CONTROL-SOCKET PID [sanitized]"""
-import random, sys, threading, time
+"""What net-abuse.sh sends: UNIX-SOCKET HOST:PORT CONTROL-SOCKET PID [sanitized] [tls=CA-CERTIFICATE: all of it inside TLS]"""
+import os, random, ssl, sys, threading, time
+import nbdraw
 from nbdraw import *
 
 unix, tcp, ctl, pid = sys.argv[1:5]
-sanitized = len(sys.argv) > 5
+sanitized = 'sanitized' in sys.argv[5:]
+ca = next((a[4:] for a in sys.argv[5:] if a.startswith('tls=')), None)
 random.seed(5)
 control = Control(ctl)
+
+
+class TlsClient(nbdraw.Client):
+    """Looks like one without TLS: the greeting can be read, and the client's flags sent, though both were outside."""
+    context = ssl.create_default_context(cafile=ca) if ca else None
+
+    def __init__(self, where, timeout=30):
+        super().__init__(where, timeout)
+        self.seen = super().recv(18)
+        super().send(b'\0\0\0\3' + option(5))
+        assert super().recv(20)[12:16] == b'\0\0\0\1'
+        self.s = self.context.wrap_socket(self.s, server_hostname='localhost', suppress_ragged_eofs=True)
+        self.unsaid = 4
+
+    def recv(self, n):
+        if self.seen:
+            data, self.seen = self.seen[:n], self.seen[n:]
+            return data
+        try:
+            return super().recv(n)
+        except ssl.SSLError as e:
+            raise Closed(str(e))
+
+    def send(self, data):
+        skip = min(self.unsaid, len(data))
+        self.unsaid -= skip
+        try:
+            super().send(data[skip:])
+        except ssl.SSLError as e:
+            raise ConnectionError(str(e))
+
+    def closed(self):
+        try:
+            return super().closed()
+        except ssl.SSLError:
+            return True
+
+
+Client = TlsClient if ca else nbdraw.Client
 
 # ---- the neighbour: whatever happens to others, its data is right and it is never cut off ----
 stop = threading.Event()
@@ -103,7 +144,52 @@ except ConnectionError:
 c.close()
 check('handshake_timeout')
 
+if not ca:                                          # half-closed; inside TLS: below
+    info = b'\0\0\0\4disk\0\0'
+    for where in both:
+        for said in b'', b'\0\0', option(3)[:7], option(3), option(3) + option(7, info)[:21], option(7, info):
+            c = Client(where)
+            c.recv(18)
+            c.send(b'\0\0\0\3' + said)
+            c.s.shutdown(socket.SHUT_WR)
+            assert c.closed()
+            c.close()
+    check('half-closed in a handshake')
+
+for where in both:                                  # asks and asks, and reads nothing
+    c = Client(where)
+    try:
+        c.send(b'\0\0\0\3' + option(3) * 1000)
+        time.sleep(0.1)
+        c.send(option(3) * 100)
+    except ConnectionError:
+        pass
+    try:
+        assert c.closed()
+    finally:
+        c.close()
+check('answers to options are not read')
+
 # ---- requests ----
+for where in both:                                  # every byte by itself, and all is right
+    c = Client(where)
+    c.recv(18)
+    for byte in b'\0\0\0\3' + option(7, b'\0\0\0\4disk\0\0'):
+        c.send(bytes([byte]))
+    while (kind := c.option_reply()[0]) != 1:
+        assert kind == 3, hex(kind)
+    for byte in request(WRITE, 1, 8 << 20, data=b'slow' * 50):
+        c.send(bytes([byte]))
+    assert c.reply() == (1, 0)
+    for byte in request(READ, 2, 8 << 20, 200):
+        c.send(bytes([byte]))
+    assert c.reply(200) == (2, 0, b'slow' * 50)
+    for byte in request(DISC, 3):
+        c.send(bytes([byte]))
+    assert c.closed()
+    c.close()
+check('byte by byte')
+
 for where in both:
     for i in range(30):
         c = Client(where).go('disk')
@@ -121,31 +207,59 @@ check('random bytes as requests')
 whole = request(WRITE, 9, 4096, data=b'w' * 70000)
 mixed = request(READ, 1, 0, 4096) + request(WRITE, 2, 8192, data=b'mixd') + request(FLUSH, 3) + request(TRIM, 4, 0, 512)
 
-def cut_requests(n, data, reset):
-    c = Client(both[n % 2]).go('disk')
+def cut_requests(n, data, reset, where=None):
+    c = Client(where or both[n % 2]).go('disk')
     c.send(data[:n])
     c.close(reset)
 
-for n in *range(len(mixed)), 4096, 65536, 70027:    # cut off, or reset, anywhere
-    for data in whole, mixed:
-        cut_requests(n, data, n & 2)
-        cut_requests(n + 1, data, n & 2)
+for n in *range(len(mixed) + 1), 4096, 65536, 70027, 70028: # cut off, or reset, anywhere
+    for where in both:
+        for reset in (False, True):
+            cut_requests(n, whole if n > len(mixed) or n % 3 == 0 else mixed, reset, where)
 check('requests cut off')
+
+def half_closed_tls():
+    """The end of the socket without the end of TLS; the end of TLS; and what is no TLS at all."""
+    for where in both:
+        for asked in b'', request(READ, 1, 0, 4096) * 3, whole[:1000]:
+            c = Client(where).go('disk')
+            c.send(asked)
+            end = socket.socket(fileno=os.dup(c.s.fileno()))
+            end.shutdown(socket.SHUT_WR)
+            assert c.closed()
+            c.close()
+            end.close()
+            c = Client(where).go('disk')
+            c.send(asked)
+            end = socket.socket(fileno=os.dup(c.s.fileno()))
+            end.sendall(random.randbytes(300))
+            assert c.closed()
+            c.close()
+            end.close()
+        c = Client(where).go('disk')
+        assert c.read(0, 512)
+        c.s = c.s.unwrap()
+        assert c.closed()
+        c.close()
+
 
 # Half-closed. On a Unix socket what came whole is answered; on TCP it looks like a client that was killed.
 asked = b''.join(request(READ, i, i * 4096, 4096) for i in range(50)) + whole[:1000]
-c = Client(unix).go('disk')
-c.send(asked)
-c.s.shutdown(socket.SHUT_WR)
-got = sorted(c.reply(4096)[0] for i in range(50))
-assert got == list(range(50)), got
-assert c.closed()
-c.close()
-c = Client(tcp).go('disk')
-c.send(asked)
-c.s.shutdown(socket.SHUT_WR)
-assert c.closed()
-c.close()
+if ca:
+    half_closed_tls()
+else:
+    c = Client(unix).go('disk')
+    c.send(asked)
+    c.s.shutdown(socket.SHUT_WR)
+    got = sorted(c.reply(4096)[0] for i in range(50))
+    assert got == list(range(50)), got
+    assert c.closed()
+    c.close()
+    c = Client(tcp).go('disk')
+    c.send(asked)
+    c.s.shutdown(socket.SHUT_WR)
+    assert c.closed()
+    c.close()
 check('half-closed')
 
 for where in both:                                  # a payload that does not come

@@ -110,10 +110,11 @@ PROG_BIN   := $(PROGRAMS:%=$(OUT)/%)
 # tests/fuzz/NAME.c is a fuzz target, but for what all of them are linked with; here each replays its corpus.
 FUZZ_COMMON := tests/fuzz/check.c tests/fuzz/replay.c
 FUZZ_SRC    := $(filter-out $(FUZZ_COMMON),$(sort $(wildcard tests/fuzz/*.c)))
+FUZZ_OBJ    := $(patsubst %.c,$(OUT)/obj/%.o,$(FUZZ_COMMON) $(FUZZ_SRC))
 FUZZ_BIN    := $(FUZZ_SRC:tests/fuzz/%.c=$(OUT)/tests/fuzz-%)
 FUZZERS     := $(FUZZ_SRC:tests/fuzz/%.c=$(OUT)/fuzz-%)
 
-TEST_OBJ := $(SHARED_OBJ) $(patsubst %.c,$(OUT)/obj/%.o,$(FUZZ_COMMON) $(FUZZ_SRC)) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o) $(JUDGE_SRC:%.c=$(OUT)/obj/%.o)
+TEST_OBJ := $(SHARED_OBJ) $(FUZZ_OBJ) $(UNIT_ALL:%.c=$(OUT)/obj/%.o) $(HELPER_SRC:%.c=$(OUT)/obj/%.o) $(JUDGE_SRC:%.c=$(OUT)/obj/%.o)
 OBJ := $(LIB_OBJ) $(filter-out $(main_plugin:%.c=$(OUT)/obj/%.o),$(MAINS:%.c=$(OUT)/obj/%.o)) $(TEST_OBJ) $(PLUGIN_OBJ)
 
 # One short line a step; V=1 shows the commands.

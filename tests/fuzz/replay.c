@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tests/fuzz/fuzz.h"
 
@@ -22,14 +23,6 @@ static void give_up(const char *path, const char *why)
 {
 	fprintf(stderr, "replay: %s: %s\n", path, why);
 	exit(1);
-}
-
-static char *current; /* so that a finding says where it was */
-
-static void say_where(void)
-{
-	if (current)
-		fprintf(stderr, "replay: stopped at %s\n", current);
 }
 
 /* The bytes are in memory of just their number, so that one too far is noticed. */
@@ -55,19 +48,16 @@ static void run_file(FILE *f, const char *path)
 	free(exact);
 }
 
-static unsigned run_path(const char *path)
+/* Its name comes first, so that a finding says where it was. */
+static void run_path(const char *path)
 {
 	FILE *f = fopen(path, "r");
 
 	if (!f)
 		give_up(path, strerror(errno));
-	current = strdup(path);
 	fprintf(stderr, "%s\n", path);
 	run_file(f, path);
 	fclose(f);
-	free(current);
-	current = NULL;
-	return 1;
 }
 
 static int is_visible(const struct dirent *d)
@@ -95,15 +85,18 @@ static unsigned run_folder(const char *path)
 int main(int argc, char **argv)
 {
 	unsigned n = 0;
-	DIR *d;
+	struct stat st;
 
-	atexit(say_where);
 	LLVMFuzzerInitialize(&argc, &argv);
 	for (int i = 1; i < argc; i++) {
-		d = opendir(argv[i]);
-		n += d ? run_folder(argv[i]) : run_path(argv[i]);
-		if (d)
-			closedir(d);
+		if (stat(argv[i], &st))
+			give_up(argv[i], strerror(errno));
+		if (S_ISDIR(st.st_mode)) {
+			n += run_folder(argv[i]);
+		} else {
+			run_path(argv[i]);
+			n++;
+		}
 	}
 	printf("%u inputs\n", n);
 	return n ? 0 : 1;

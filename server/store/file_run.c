@@ -246,12 +246,18 @@ static int sync_data(struct file *f)
 	return 0;
 }
 
+/* Not the holes: the kernel would fill its page cache with zeroes, and much of it. */
 static void prefetch(struct file *f, const struct elv_io *io)
 {
 	uint64_t end = io->offset + io->length, n;
+	bool hole;
 
 	for (uint64_t at = io->offset; at < end && !f->direct; at += n) {
-		n = end - at < ADVICE ? end - at : ADVICE;
+		if (store_extents(f->store, at, end - at, &n, &hole))
+			return;
+		if (hole)
+			continue;
+		n = n < ADVICE ? n : ADVICE;
 		posix_fadvise(file_fd(f), at, n, POSIX_FADV_WILLNEED);
 	}
 }

@@ -248,7 +248,7 @@ static void take_run(struct elv_io *io, struct elv_request *head, uint64_t now)
 
 /*
  * One slice leaves; what is left goes back to the policy, or to the queue for the discard slot, or
- * it waits until this slice is done.
+ * it waits until this slice is done: so does a CACHE, which is a hint and may be as large as the disk.
  */
 static void take_slice(struct elv_io *io, struct elv_request *rq, struct range r, uint64_t now)
 {
@@ -270,7 +270,7 @@ static void take_slice(struct elv_io *io, struct elv_request *rq, struct range r
 	elv_run_init(rq);
 	if (elv_is_discard(rq->op))
 		elv_hold_discard(rq, true);
-	else if (e->serial)
+	else if (e->serial || rq->op == ELV_CACHE)
 		elv_hold(rq, rq);
 	else
 		elv_policy_requeue(e, rq, now);

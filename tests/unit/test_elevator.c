@@ -312,6 +312,26 @@ START_TEST(test_slices_serial)
 }
 END_TEST
 
+/* A CACHE can be as large as the disk and is but a hint: it never takes more than one slot. */
+START_TEST(test_slices_of_cache)
+{
+	static const char *const policies[] = { "noop", "deadline", "cfq" };
+
+	make_with(&(struct sim_setup){ .policy = policies[_i], .depth = 3, .max_io = 4 * BLOCK });
+	submit(0, ELV_CACHE, 0, 200);
+	dispatches("C0+4");
+	submit(1, ELV_WRITE, 10, 1);
+	submit(1, ELV_READ, 120, 1);
+	for (unsigned i = 0; i < 20 && client[1]->answered < 2; i++) {
+		sim_dispatch(disk);
+		completes();
+	}
+	ck_assert_uint_eq(client[1]->answered, 2);
+	ck_assert_uint_eq(client[0]->answered, 0);
+	end();
+}
+END_TEST
+
 /* A large request of which a slice failed: no more slices, one error. */
 START_TEST(test_slice_fails)
 {
@@ -1031,6 +1051,7 @@ int main(void)
 	tcase_add_test(tc, test_slices);
 	tcase_add_test(tc, test_slices_pulled);
 	tcase_add_test(tc, test_slices_serial);
+	tcase_add_loop_test(tc, test_slices_of_cache, 0, 3);
 	tcase_add_test(tc, test_slice_fails);
 	tcase_add_test(tc, test_guilty_part);
 	tcase_add_test(tc, test_gone_before_the_io);

@@ -122,7 +122,7 @@ Q := $(if $(filter-out 0,$(V)),,@)
 say = @$(if $(Q),printf '  %-4s %s\n' $(1) $(2),:)
 
 .PHONY: all tests helpers check check-unit check-all check-run check-layers deps install clean help FORCE
-.PHONY: check-kernel check-kernel-run compare demo install-conf install-man fuzz fuzzers
+.PHONY: check-kernel check-kernel-run compare demo install-conf install-man fuzz fuzzers check-newest check-newest-run
 .DELETE_ON_ERROR:
 .SECONDARY: $(OBJ)
 
@@ -266,6 +266,16 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
+# The clients of Debian 13, in a folder of their own that stays (NEWEST=DIR: that one); skipped as check-kernel is.
+NEWEST ?= $(BUILD)/newest
+
+check-newest:
+	@scripts/install-deps || :
+	@+$(MAKE) --no-print-directory check-newest-run
+
+check-newest-run: all helpers
+	@BUILD='$(abspath $(OUT))' NEWEST='$(abspath $(NEWEST))' TESTS='$(TESTS)' tests/newest/newest || [ $$? -eq 77 ]
+
 check-layers: $(LIB)
 	@scripts/check-layers $(OUT)
 
@@ -345,6 +355,7 @@ help:
 	@echo 'make build/tests/conformance  judges an NBD server by the specification: --help'
 	@echo 'make compare       judges liftd and the other servers, into tests/conformance/compare.md'
 	@echo 'make fuzz          the fuzzers of tests/fuzz, one after the other, for TIME (30m) each; TARGET=NAME: only this one'
+	@echo 'make check-newest  the clients of Debian 13, in a folder that debootstrap makes (needs root)'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'
 	@echo 'make deps          install the Debian 12 packages that are missing'
 	@echo 'make install       programs, manuals, completions, units and samples, into $$(DESTDIR)$$(PREFIX), and the'
@@ -357,5 +368,6 @@ help:
 	@echo 'WERROR=1           warnings are errors'
 	@echo 'TESTS="NAME ..."   only these tests: test_tunable, or NAME of tests/NAME.sh'
 	@echo 'KERNELS="6.1 6.12" only these, with check-kernel'
+	@echo 'NEWEST=DIR         where check-newest has these clients ($$(BUILD)/newest)'
 	@echo 'SRC_DIRS=sched     only this layer, with TESTS and check-unit'
 	@echo 'CC, CFLAGS, CPPFLAGS, LDFLAGS, PREFIX (/usr/local), DESTDIR as usual'

@@ -197,6 +197,7 @@ int main(int argc, char **argv)
 	if (file == MAP_FAILED || !buffer || !nbd)
 		die("out of memory");
 	check(nbd_add_meta_context(nbd, LIBNBD_CONTEXT_BASE_ALLOCATION), "context");
+	check(nbd_set_uri_allow_local_file(nbd, true), "keys and certificates");
 	check(nbd_connect_uri(nbd, argv[1]), argv[1]);
 	if (nbd_can_meta_context(nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) != 1 ||
 	    nbd_can_df(nbd) != 1)

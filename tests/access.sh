@@ -2,7 +2,7 @@
 # Who may attach what: access lists by address, user and group, one writer, limits, sockets with rules of their own;
 # what is refused says why, in what the usual clients print. By TLS: access-tls.sh.
 . "$(dirname "$0")/functions.sh"
-requires python3 qemu-img qemu-io nbdinfo
+requires python3 qemu-img qemu-io nbdinfo ss
 export PYTHONDONTWRITEBYTECODE=1
 
 cd "$tmp"
@@ -156,16 +156,28 @@ timers()
 	wait_for "! ctl clients disk | grep -q '^ip:127.0.0.1 '" 20
 }
 
-if command -v ss >/dev/null; then
-	start_liftd -p "$port" -x disk -o keepalive=1000 disk.img
-	timers
-	grep -qE 'keepalive,1[56]min' out || fail "keepalive=1000: $(<out)"
-	stop_liftd
-	start_liftd -p "$port" -x disk -o keepalive=0 disk.img
-	timers
-	! grep -q keepalive out || fail "keepalive=0: $(<out)"
-	stop_liftd
-fi
+start_liftd -p "$port" -x disk -o keepalive=1000 disk.img
+timers
+grep -qE 'keepalive,1[56]min' out || fail "keepalive=1000: $(<out)"
+stop_liftd
+start_liftd -p "$port" -x disk -o keepalive=0 disk.img
+timers
+! grep -q keepalive out || fail "keepalive=0: $(<out)"
+stop_liftd
+
+# Replies that are not read stay unacknowledged; stall_timeout would take longer.
+start_liftd -p "$port" -x disk -o user_timeout=500ms -o stall_timeout=3600s disk.img
+PYTHONPATH=$tests/helpers background python3 -c '
+import sys, time
+from nbdraw import *
+c = Client(sys.argv[1]).go("disk")
+c.send(b"".join(request(READ, i, 0, 4 << 20) for i in range(8)))
+time.sleep(600)' "127.0.0.1:$port"
+wait_for "[[ \$(ctl --json stats disk | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"connections_total\"])') == 1 ]]" 20
+wait_for "! ctl clients disk | grep -q '^ip:127.0.0.1 '" 40
+kill "$BG_PID"
+wait "$BG_PID" || :
+stop_liftd
 
 # ---- vsock -----------------------------------------------------------------------------------------------------
 

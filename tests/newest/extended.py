@@ -1,6 +1,6 @@
 """Extended headers as libnbd speaks them: extended.py URI FILE
 
-The export is FILE: sparse, and of more than 4 GiB. Requests of the whole export at once, while a second connection reads
+The export is FILE: sparse, and of 16 GiB or more. Requests of the whole export at once, while a second connection reads
 and writes. Prints how many requests that one had meanwhile.
 """
 import os, sys, time
@@ -25,7 +25,7 @@ def connect():
 
 h, other = connect(), connect()
 size = h.get_size()
-assert size == os.stat(path).st_size and size > 4 * GIB, size
+assert size == os.stat(path).st_size and size >= 16 * GIB, size
 places = 0, 4 * GIB - MIB, 4 * GIB, size // 2 + 4096, size - MIB
 scratch = size // 4     # where the second connection works
 
@@ -99,7 +99,7 @@ def check_status():
     assert {p // MIB for p in places if p % MIB == 0} <= data, whole
     assert len(data) < 100, whole
     # One request is enough for one extent of more than 32 bits.
-    hole = size // 2 + 16 * GIB
+    hole = size // 2 + 2 * GIB
     (length, flags), = status(size - hole, hole, nbd.CMD_FLAG_REQ_ONE)
     assert flags == HOLE and length > 4 * GIB, length
     assert h.can_block_status_payload(), 'no BLOCK_STATUS with payload'

@@ -55,12 +55,14 @@ for tls in off require; do
 		[[ $tls != off ]] || nbd-client -l 127.0.0.1 "$port" 2>&1 | grep -qx disk || fail "nbd-client -l"
 		stop_liftd
 
-		rm -f "$tmp/large.img"
-		truncate -s 8T "$tmp/large.img" 2>/dev/null || truncate -s 1T "$tmp/large.img"
-		serve $tls $scheduler "$tmp/large.img"
-		uri=$(uris $tls | tail -n 1)
-		echo "$scheduler, ${uri%%\?*}"
-		python3-newest "$tmp/extended.py" "$uri" "$tmp/large.img"
-		stop_liftd
+		for size in 8T 32G; do
+			rm -f "$tmp/large.img"
+			truncate -s $size "$tmp/large.img" 2>/dev/null || truncate -s 1T "$tmp/large.img"
+			serve $tls $scheduler "$tmp/large.img"
+			uri=$(uris $tls | tail -n 1)
+			echo "$scheduler, ${uri%%\?*}"
+			python3-newest "$tmp/extended.py" "$uri" "$tmp/large.img"
+			stop_liftd
+		done
 	done
 done

@@ -28,15 +28,15 @@ for scheduler in noop deadline cfq; do
 	start_liftd -p "$port" -s "$scheduler" -x disk -o tls=allow "${tls[@]}" "$tmp/disk.img"
 	judge "nbd+unix:///disk?socket=$SOCK"
 	judge "nbd://127.0.0.1:$port/disk"
-	judge "nbds://localhost:$port/disk?tls-certificates=$tmp/pki"
+	judge "nbds://127.0.0.1:$port/disk?tls-certificates=$tmp/pki"
 	stop_liftd
 	start_liftd -p "$port" -s "$scheduler" -x disk -o tls=require "${tls[@]}" "$tmp/disk.img"
-	judge "nbds://alice@localhost:$port/disk?tls-psk-file=$tmp/keys.psk"
+	judge "nbds://alice@127.0.0.1:$port/disk?tls-psk-file=$tmp/keys.psk"
 	stop_liftd
 done
 # With the means for TLS, but without it: the rows about STARTTLS.
 start_liftd -p "$port" -x disk -o tls=allow "${tls[@]}" "$tmp/disk.img"
-judge "nbd://alice@localhost:$port/disk?tls-psk-file=$tmp/keys.psk"
+judge "nbd://alice@127.0.0.1:$port/disk?tls-psk-file=$tmp/keys.psk"
 stop_liftd
 
 start_liftd -p "$port" -r -x disk "$tmp/disk.img"

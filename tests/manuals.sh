@@ -91,7 +91,7 @@ tls_port=$(free_port) first=("$SOCK" "$CTL" "$URI" "$LIFTD_PID")
 INSTANCE=tls start_liftd -p "$tls_port" -o tls=require -o tls_psk=keys.psk -o tls_certificates=pki -o size=1M null:
 ntls=0
 while IFS= read -r line; do
-	line=$(sed -E "s#(@|//)(192.0.2.7|server.example)/#\1localhost:$tls_port/#; s#host=[0-9.]+,port=[0-9]+#host=localhost,port=$tls_port#
+	line=$(sed -E "s#(@|//)(192.0.2.7|server.example)/#\1127.0.0.1:$tls_port/#; s#host=[0-9.]+,port=[0-9]+#host=127.0.0.1,port=$tls_port#
 		s#/etc/keys.psk#$tmp/keys.psk#; s#/etc/qemu#$tmp#; s#/etc/pki/vm1#$tmp/pki#" <<<"$line")
 	timeout 60 bash -c "$line" >out 2>&1 || fail "example: $line: $(<out)"
 	ntls=$((ntls + 1))

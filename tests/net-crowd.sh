@@ -16,5 +16,5 @@ pki_certificate "$tmp/ca" "$tmp/server" server localhost
 make_image "$tmp/disk.img" 16M
 port=$(free_port)
 start_liftd -x disk -p "$port" -o tls=allow -o "tls_certificates=$tmp/server" "$tmp/disk.img"
-python3 "$tests/helpers/net_crowd.py" "$SOCK" "localhost:$port" "$LIFTD_PID" "$tmp/ca/ca-cert.pem" $n $secure $bytes
+python3 "$tests/helpers/net_crowd.py" "$SOCK" "127.0.0.1:$port" "$LIFTD_PID" "$tmp/ca/ca-cert.pem" $n $secure $bytes
 python3 "$tests/helpers/net_settled.py" "$CTL" $n

@@ -14,7 +14,7 @@ make_image "$tmp/b" $size
 truncate -s $size "$tmp/disk.img"
 port=$(free_port)
 raw=$(dirname "$0")/helpers/tls_raw.py
-where=localhost:$port
+where=127.0.0.1:$port
 
 pki_authority "$tmp/ca" "the authority"
 pki_authority "$tmp/other" "somebody else"
@@ -30,11 +30,11 @@ for who in alice:keys bob:keys alice:wrong eve:eve; do
 	psktool -u "${who%:*}" -p "$tmp/${who#*:}.psk" >/dev/null 2>&1
 done
 
-plain=nbd://localhost:$port/disk
-certificate() { echo "nbds://localhost:$port/disk?tls-certificates=$tmp/$1"; }
-key() { echo "nbds://$1@localhost:$port/disk?tls-psk-file=$tmp/$2"; }
+plain=nbd://127.0.0.1:$port/disk
+certificate() { echo "nbds://127.0.0.1:$port/disk?tls-certificates=$tmp/$1"; }
+key() { echo "nbds://$1@127.0.0.1:$port/disk?tls-psk-file=$tmp/$2"; }
 qemu=(--object "tls-creds-x509,id=t,dir=$tmp/vm1,endpoint=client")
-qemu_disk=driver=nbd,host=localhost,port=$port,export=disk,tls-creds=t
+qemu_disk=driver=nbd,host=127.0.0.1,port=$port,export=disk,tls-creds=t
 
 # ---- everybody's clients, and who they are ---------------------------------------------------------------------
 

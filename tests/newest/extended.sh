@@ -28,9 +28,9 @@ uris()
 {
 	local to=tls-certificates=$tmp/vm1 psk=tls-psk-file=$tmp/keys.psk
 	case $1 in
-	off) printf '%s\n' "nbd://localhost:$port/disk" "nbd+unix:///disk?socket=$SOCK" ;;
+	off) printf '%s\n' "nbd://127.0.0.1:$port/disk" "nbd+unix:///disk?socket=$SOCK" ;;
 	require)
-		printf '%s\n' "nbds://localhost:$port/disk?$to" "nbds://alice@localhost:$port/disk?$psk" \
+		printf '%s\n' "nbds://127.0.0.1:$port/disk?$to" "nbds://alice@127.0.0.1:$port/disk?$psk" \
 			"nbds+unix:///disk?socket=$SOCK&tls-hostname=localhost&$to" "nbds+unix://alice@/disk?socket=$SOCK&$psk" ;;
 	esac
 }

@@ -216,9 +216,6 @@ enum nbd_verdict nbd_decode_request(const uint8_t *header, const struct nbd_expo
 	}
 	cmd = find_command(rq->command);
 	payload = take_payload_length(cmd, mode, rq);
-	if (cmd && cmd->payload && mode == NBD_MODE_EXTENDED &&
-	    !(rq->flags & NBD_CMD_FLAG_PAYLOAD_LEN))
-		return close_on(rq, "a WRITE without PAYLOAD_LEN");
 	if (payload > UINT32_MAX)
 		return close_on(rq, "a payload of 4 GiB or more");
 	rq->payload = (uint32_t)payload;

@@ -86,8 +86,8 @@ enum nbd_verdict {
 	/* DISC: finish and answer what was received before, send no reply to this, close. */
 	NBD_REQUEST_DISCONNECT,
 	/*
-	 * Not a request (bad magic), or one with a payload that nobody can skip or be sure of: the
-	 * stream is out of step, close at once.
+	 * Not a request (bad magic), or one with a payload that nobody can skip: the stream is
+	 * out of step, close at once.
 	 */
 	NBD_REQUEST_CLOSE,
 };
@@ -130,8 +130,8 @@ static inline size_t nbd_request_size(enum nbd_mode mode)
  * 10. zero length: success, without being executed; but EINVAL for BLOCK_STATUS, whose answer
  *     could not be given. (FLUSH has none.)
  * A request that is refused has payload all the same: it must be consumed to stay in step. One of
- * 4 GiB or more is a CLOSE. So is a WRITE with extended headers and without PAYLOAD_LEN: nobody can
- * know whether its data follow, and requests that are taken for data would be written.
+ * 4 GiB or more is a CLOSE. A WRITE with extended headers should have PAYLOAD_LEN; without it its
+ * data is expected too, as QEMU does.
  */
 enum nbd_verdict nbd_decode_request(const uint8_t *header, const struct nbd_export_limits *limits,
 				    struct nbd_request *rq);

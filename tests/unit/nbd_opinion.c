@@ -55,8 +55,6 @@ uint32_t nbd_opinion(const struct nbd_export_limits *l, uint16_t command, uint16
 
 	if (nbd_payload_opinion(l, command, flags) && length >> 32)
 		return OPINION_CLOSES;
-	if (l->mode == 2 && command == WRITE && !(flags & 0x20))
-		return OPINION_CLOSES;
 	if (command > STATUS)
 		return NBD_EINVAL;
 	if ((command == WRITE || command == TRIM || command == ZEROES) && l->flags & 0x2)

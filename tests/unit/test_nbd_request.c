@@ -317,11 +317,10 @@ static const struct mode_row {
 	{ S, true, WITH_DF, STATUS, NO_HOLE, 512, NBD_EINVAL, 0 },
 	{ S, true, WITH_DF, READ, REQ_ONE, 512, NBD_EINVAL, 0 },
 
-	/* A WRITE with extended headers: without PAYLOAD_LEN, does its data come? */
+	/* A WRITE with extended headers: its data comes with PAYLOAD_LEN and without. */
 	{ X, false, WITH_DF, WRITE, PAYLOAD, 512, OK, 512 },
 	{ X, false, WITH_DF, WRITE, PAYLOAD | FUA, 32 * MIB, OK, 32 * MIB },
-	{ X, false, WITH_DF, WRITE, 0, 512, CLOSES, 0 },
-	{ X, false, READ_ONLY, WRITE, FUA, 0, CLOSES, 0 },
+	{ X, false, WITH_DF, WRITE, 0, 512, OK, 512 },
 	{ X, false, WITH_DF, WRITE, PAYLOAD, 0, 0, 0 },
 	{ X, false, WITH_DF, WRITE, PAYLOAD, 32 * MIB + 1, NBD_EINVAL, 32 * MIB + 1 },
 	{ X, false, READ_ONLY, WRITE, PAYLOAD, 512, NBD_EPERM, 512 },

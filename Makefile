@@ -354,7 +354,6 @@ help:
 	@echo 'make check-kernel  the clients of Linux 6.1 and 6.12 and of QEMU, in virtual machines'
 	@echo 'make build/tests/conformance  judges an NBD server by the specification: --help'
 	@echo 'make compare       judges liftd and the other servers, into tests/conformance/compare.md'
-
 	@echo 'make fuzz          the fuzzers of tests/fuzz, one after the other, for TIME (30m) each; TARGET=NAME: only this one'
 	@echo 'make check-newest  the clients of Debian 13, in a folder that debootstrap makes (needs root)'
 	@echo 'make check-layers  which folder includes what, which symbols sched/ uses'

@@ -290,7 +290,8 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, int n, void *s
 
 		if (!s->pending)
 			data = next_record(&c, stage, &len);
-		sent = s->error ? s->error : gnutls_record_send(s->tls, data, len);
+		sent = s->send_failed ? GNUTLS_E_PUSH_ERROR
+				      : gnutls_record_send(s->tls, data, len);
 		if (sent == GNUTLS_E_INTERRUPTED || sent == GNUTLS_E_AGAIN) {
 			s->pending += len;
 			if (sent == GNUTLS_E_INTERRUPTED)
@@ -298,8 +299,7 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, int n, void *s
 			break;
 		}
 		if (sent < 0) {
-			if (!s->error)
-				set_failed(s, (int)sent);
+			s->send_failed = true;
 			errno = EPIPE;
 			return -1;
 		}
@@ -316,6 +316,6 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, int n, void *s
 
 void tls_bye(struct tls_session *s)
 {
-	if (s->shaken && !s->error && !s->pending)
+	if (s->shaken && !s->error && !s->send_failed && !s->pending)
 		gnutls_bye(s->tls, GNUTLS_SHUT_WR);
 }

@@ -79,8 +79,8 @@ bool tls_at_end(const struct tls_session *s);
 
 /*
  * As sendmsg: the bytes of iov that went out, from the first on, or -1 with errno. If not all went,
- * what remains must be offered again, with the same bytes first. stage: TLS_STAGE bytes that are of
- * use to nobody else during the call.
+ * what remains must be offered again, with the same bytes first. A failure does not keep from reading
+ * what has come. stage: TLS_STAGE bytes that are of use to nobody else during the call.
  */
 ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, int n, void *stage);
 

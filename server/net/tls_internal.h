@@ -30,7 +30,8 @@ struct tls_session {
 	gnutls_session_t tls;
 	gnutls_typed_vdata_st purpose[1]; /* of clients' certificates */
 	size_t pending;          /* bytes of a record that the socket did not take so far */
-	int error;               /* of GnuTLS: nothing goes on after it; 0: none */
+	int error;               /* of GnuTLS: nothing is received after it; 0: none */
+	bool send_failed;        /* nothing more is sent; what the other end had sent can be read */
 	bool shaken;             /* the handshake is done */
 	bool at_end;             /* the other end has closed TLS, or its socket */
 	char why[200];

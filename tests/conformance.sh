@@ -1,6 +1,7 @@
 #!/bin/bash
 # liftd passes the conformance program in full, and does all that the specification only recommends: over Unix, TCP and
 # TLS with certificates and keys, with each scheduler, read-only and writable. What it does not offer is not asked for.
+# FULL=1: every scheduler over all of these, instead of each over one or two.
 # timeout: 900
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/helpers/pki.sh"
@@ -26,10 +27,11 @@ psktool -u alice -p "$tmp/keys.psk" >/dev/null 2>&1
 tls=(-o tls_verify_peer=yes -o "tls_certificates=$tmp/pki" -o "tls_psk=$tmp/keys.psk")
 for scheduler in noop deadline cfq; do
 	start_liftd -p "$port" -s "$scheduler" -x disk -o tls=allow "${tls[@]}" "$tmp/disk.img"
-	judge "nbd+unix:///disk?socket=$SOCK"
-	judge "nbd://127.0.0.1:$port/disk"
-	judge "nbds://127.0.0.1:$port/disk?tls-certificates=$tmp/pki"
+	[[ ${FULL:-} != 1 && $scheduler != noop ]] || judge "nbd+unix:///disk?socket=$SOCK"
+	[[ ${FULL:-} != 1 && $scheduler != deadline ]] || judge "nbd://127.0.0.1:$port/disk"
+	[[ ${FULL:-} != 1 && $scheduler != cfq ]] || judge "nbds://127.0.0.1:$port/disk?tls-certificates=$tmp/pki"
 	stop_liftd
+	[[ ${FULL:-} == 1 || $scheduler == deadline ]] || continue
 	start_liftd -p "$port" -s "$scheduler" -x disk -o tls=require "${tls[@]}" "$tmp/disk.img"
 	judge "nbds://alice@127.0.0.1:$port/disk?tls-psk-file=$tmp/keys.psk"
 	stop_liftd

@@ -7,7 +7,7 @@
 requires certtool python3
 export PYTHONDONTWRITEBYTECODE=1
 
-n=${N:-300}
+n=${N:-100}
 limit=2048 # KiB that VmRSS may grow in the second half
 ! grep -qaE '__(asan|tsan)_init' "$BUILD/liftd" || limit=1000000 # has its own idea of memory
 

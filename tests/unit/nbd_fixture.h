@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/unit/nbd_peer.h"
+#include "tests/unit/suite.h"
 
 #define FIXED		1U
 #define FIXED_NO_ZEROES	3U
@@ -80,19 +81,13 @@ static inline void expect_probe(void)
 	expect_reply(&t.out, &at, NBD_OPT_INFO, NBD_REP_ACK);
 }
 
-static inline int run_suite(const char *name, TCase *tc)
+static inline int run_case(const char *name, TCase *tc)
 {
 	Suite *s = suite_create(name);
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }
 
 #endif

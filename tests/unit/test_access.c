@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "server/export/access.h"
+#include "tests/unit/suite.h"
 
 static char err[TUNABLE_ERR_MAX];
 
@@ -354,16 +355,11 @@ int main(void)
 {
 	Suite *s = suite_create("access");
 	TCase *tc = tcase_create("access");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, lists);
 	tcase_add_test(tc, a_mapped_address_is_ipv4);
 	tcase_add_test(tc, errors);
 	tcase_add_test(tc, as_the_model_says);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/export/registry.h"
+#include "tests/unit/suite.h"
 
 static struct server server;
 static struct export *export;
@@ -361,8 +362,6 @@ int main(void)
 {
 	Suite *s = suite_create("attach");
 	TCase *tc = tcase_create("attach");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, access_lists);
@@ -372,8 +371,5 @@ int main(void)
 	tcase_add_test(tc, who_has_gone_has_no_seat);
 	tcase_add_test(tc, never_one_too_many);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -20,6 +20,7 @@
 
 #include "sched/cost.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 #include "tests/unit/world.h"
 
 #define BE ELV_CLASS_BE
@@ -374,8 +375,6 @@ int main(void)
 {
 	Suite *s = suite_create("cfq");
 	TCase *tc = tcase_create("cfq");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 300);
 	tcase_add_loop_test(tc, test_shares, 0, 4 * N_SHARES);
@@ -386,9 +385,5 @@ int main(void)
 	tcase_add_test(tc, test_weights);
 	tcase_add_test(tc, test_sync_and_async);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

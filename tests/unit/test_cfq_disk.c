@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 #include "tests/unit/world.h"
 
 #define BE ELV_CLASS_BE
@@ -461,8 +462,6 @@ int main(void)
 {
 	Suite *s = suite_create("cfq_disk");
 	TCase *tc = tcase_create("cfq_disk");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_thinking);
@@ -479,9 +478,5 @@ int main(void)
 	tcase_add_test(tc, test_idle_class_alone);
 	tcase_add_test(tc, test_idle_class_in_gaps);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

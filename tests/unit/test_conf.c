@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/unit/conf_kinds.h"
+#include "tests/unit/suite.h"
 
 static struct conf conf;
 
@@ -549,8 +550,6 @@ int main(void)
 {
 	Suite *suite = suite_create("conf");
 	TCase *tc = tcase_create("text"), *files = tcase_create("files");
-	SRunner *sr = srunner_create(suite);
-	int failed;
 
 	suite_add_tcase(suite, tc);
 	suite_add_tcase(suite, files);
@@ -573,8 +572,5 @@ int main(void)
 	tcase_add_test(files, includes);
 	tcase_add_test(files, bad_includes);
 	tcase_add_test(files, files_that_cannot_be_read);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return run_suite(suite);
 }

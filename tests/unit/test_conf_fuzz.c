@@ -12,6 +12,7 @@
 
 #include "sched/sim/random.h"
 #include "tests/unit/conf_kinds.h"
+#include "tests/unit/suite.h"
 
 enum { ROUNDS = 20000, ROOM = 4096 };
 
@@ -164,8 +165,6 @@ int main(void)
 {
 	Suite *suite = suite_create("conf fuzz");
 	TCase *tc = tcase_create("fuzz");
-	SRunner *sr = srunner_create(suite);
-	int failed;
 
 	suite_add_tcase(suite, tc);
 	tcase_add_unchecked_fixture(tc, setup, teardown);
@@ -173,8 +172,5 @@ int main(void)
 	tcase_add_test(tc, random_pieces);
 	tcase_add_test(tc, random_damage);
 	tcase_add_test(tc, truncations);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return run_suite(suite);
 }

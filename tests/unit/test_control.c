@@ -11,6 +11,7 @@
 
 #include "server/control/commands.h"
 #include "tests/unit/control_calls.h"
+#include "tests/unit/suite.h"
 
 static const char *text(const json_t *object, const char *key)
 {
@@ -652,8 +653,6 @@ int main(void)
 {
 	Suite *s = suite_create("control");
 	TCase *tc = tcase_create("all");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_add_test(tc, test_server_info);
@@ -673,9 +672,5 @@ int main(void)
 	tcase_add_test(tc, test_permissions);
 	tcase_add_test(tc, test_peer);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

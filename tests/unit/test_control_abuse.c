@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/unit/control_calls.h"
+#include "tests/unit/suite.h"
 
 #define RPC "'jsonrpc':'2.0','id':1,"
 
@@ -388,8 +389,6 @@ int main(void)
 {
 	Suite *s = suite_create("control abuse");
 	TCase *tc = tcase_create("all");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_set_timeout(tc, 120);
@@ -401,9 +400,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_fuzz, 0, 2);
 	tcase_add_loop_test(tc, test_no_memory, 0, sizeof(good) / sizeof(good[0]));
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/control/commands.h"
+#include "tests/unit/suite.h"
 
 static char err[1024];
 
@@ -188,8 +189,6 @@ int main(void)
 {
 	Suite *s = suite_create("control commands");
 	TCase *tc = tcase_create("all");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_test(tc, test_table);
 	tcase_add_test(tc, test_words);
@@ -197,9 +196,5 @@ int main(void)
 	tcase_add_test(tc, test_nearest);
 	tcase_add_test(tc, test_socket_path);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -10,6 +10,7 @@
 #include "sched/elevator.h"
 #include "sched/sim/random.h"
 #include "tests/unit/slowness.h"
+#include "tests/unit/suite.h"
 
 /* --- counting allocations; sanitizers have an allocator of their own --- */
 
@@ -236,8 +237,7 @@ int main(void)
 {
 	Suite *s = suite_create("cost");
 	TCase *tc = tcase_create("cost");
-	SRunner *sr;
-	int failed, n = 0;
+	int n = 0;
 
 	while (elv_policies[n])
 		n++;
@@ -246,9 +246,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_blocks, 0, 4 * n);
 	tcase_add_test(tc, test_switch);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

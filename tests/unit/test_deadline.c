@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 #include "tests/unit/world.h"
 
 /* --- vectors: single sectors, no merges, one at a time --- */
@@ -481,8 +482,6 @@ int main(void)
 {
 	Suite *s = suite_create("deadline");
 	TCase *tc = tcase_create("deadline");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, test_vectors);
@@ -493,9 +492,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_differential, 0, 12);
 	tcase_add_loop_test(tc, test_bounds, 0, 9);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

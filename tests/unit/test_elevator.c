@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 #include "tests/unit/world.h"
 
 enum { BLOCK = 512, SIZE = 64 << 10 };
@@ -1039,8 +1040,6 @@ int main(void)
 {
 	Suite *s = suite_create("elevator");
 	TCase *tc = tcase_create("elevator");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 100);
 	tcase_add_test(tc, test_fifo);
@@ -1078,9 +1077,5 @@ int main(void)
 	tcase_add_test(tc, test_shared_disk);
 	tcase_add_test(tc, test_shared_store);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

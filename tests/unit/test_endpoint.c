@@ -8,6 +8,7 @@
 
 #include "server/export/endpoint.h"
 #include "server/export/settings.h"
+#include "tests/unit/suite.h"
 
 static char err[TUNABLE_ERR_MAX];
 static struct endpoint e;
@@ -140,16 +141,11 @@ int main(void)
 {
 	Suite *s = suite_create("endpoint");
 	TCase *tc = tcase_create("endpoint");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_add_test(tc, addresses);
 	tcase_add_test(tc, words);
 	tcase_add_test(tc, errors);
 	tcase_add_test(tc, tls_for_one_of_them);
 	suite_add_tcase(s, tc);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "server/export/registry.h"
+#include "tests/unit/suite.h"
 
 static struct server server;
 static char err[2 * TUNABLE_ERR_MAX];
@@ -760,8 +761,6 @@ int main(void)
 {
 	Suite *suite = suite_create("export");
 	TCase *tc = tcase_create("export");
-	SRunner *sr = srunner_create(suite);
-	int failed;
 
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(tc, setup, teardown);
@@ -792,8 +791,5 @@ int main(void)
 	tcase_add_test(tc, trying_settings);
 	tcase_add_test(tc, server_settings_at_run_time);
 	tcase_add_test(tc, accounts_follow_the_rules);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return run_suite(suite);
 }

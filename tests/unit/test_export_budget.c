@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/export/budget.h"
+#include "tests/unit/suite.h"
 
 enum { MIB = 1 << 20, MEMORY = 64 * MIB };
 
@@ -515,8 +516,6 @@ int main(void)
 {
 	Suite *suite = suite_create("export_budget");
 	TCase *tc = tcase_create("budget");
-	SRunner *sr = srunner_create(suite);
-	int failed;
 
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(tc, setup, teardown);
@@ -535,8 +534,5 @@ int main(void)
 	tcase_add_test(tc, cancelling_gives_everything_back);
 	tcase_add_loop_test(tc, the_promises_hold_under_random_clients, 0, 10);
 	tcase_add_test(tc, nobody_starves);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return run_suite(suite);
 }

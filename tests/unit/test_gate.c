@@ -11,6 +11,7 @@
 #include "plugin/gate.h"
 #include "plugin/host.h"
 #include "server/control/commands.h"
+#include "tests/unit/suite.h"
 #include "tests/unit/test_store.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -471,8 +472,7 @@ int main(void)
 {
 	Suite *s = suite_create("gate");
 	TCase *tc = tcase_create("gate");
-	SRunner *sr;
-	int failed, policies = 0;
+	int policies = 0;
 
 	while (elv_policies[policies])
 		policies++;
@@ -484,9 +484,5 @@ int main(void)
 	tcase_add_test(tc, test_errors);
 	tcase_add_test(tc, test_control);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_ENV);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

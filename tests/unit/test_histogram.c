@@ -7,6 +7,7 @@
 
 #include "sched/histogram.h"
 #include "sched/sim/random.h"
+#include "tests/unit/suite.h"
 
 static struct histogram h, other;
 
@@ -107,17 +108,11 @@ int main(void)
 {
 	Suite *s = suite_create("histogram");
 	TCase *tc = tcase_create("histogram");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 100);
 	tcase_add_test(tc, test_error);
 	tcase_add_test(tc, test_buckets);
 	tcase_add_test(tc, test_percentiles);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

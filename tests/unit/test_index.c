@@ -7,6 +7,7 @@
 
 #include "sched/core.h"
 #include "sched/sim/random.h"
+#include "tests/unit/suite.h"
 
 enum { MAX = 120, CLIENTS = 4, BLOCK = 512 };
 
@@ -126,15 +127,9 @@ int main(void)
 {
 	Suite *s = suite_create("index");
 	TCase *tc = tcase_create("index");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 100);
 	tcase_add_loop_test(tc, test_random, 0, 8);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

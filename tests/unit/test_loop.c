@@ -5,6 +5,7 @@
 
 #include "server/net/conn.h"
 #include "server/net/loop.h"
+#include "tests/unit/suite.h"
 
 /* One that has found its grant by itself, and is granted again, is still there from the first time. */
 START_TEST(granted_twice)
@@ -37,14 +38,8 @@ int main(void)
 {
 	Suite *s = suite_create("loop");
 	TCase *tc = tcase_create("inbox");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_test(tc, granted_twice);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -11,6 +11,7 @@ static const struct loss_series series[] = {
 };
 
 #include "tests/unit/loss_loops.h"
+#include "tests/unit/suite.h"
 
 /* ---- the script as such ---- */
 
@@ -99,8 +100,6 @@ int main(void)
 {
 	Suite *s = suite_create("loss");
 	TCase *self = tcase_create("self");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	tcase_set_timeout(self, 120);
 	tcase_add_loop_test(self, scripts_do_all_there_is, 0, (int)policies());
@@ -109,8 +108,5 @@ int main(void)
 	tcase_add_loop_test(self, defects_are_found, 0, LOSS_NUM_DEFECTS);
 	suite_add_tcase(s, self);
 	suite_add_tcase(s, loss_loops());
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

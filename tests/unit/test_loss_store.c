@@ -13,16 +13,12 @@ static const struct loss_series series[] = {
 };
 
 #include "tests/unit/loss_loops.h"
+#include "tests/unit/suite.h"
 
 int main(void)
 {
 	Suite *s = suite_create("loss_store");
-	SRunner *sr = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, loss_loops());
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -684,5 +684,5 @@ int main(void)
 	tcase_add_test(tc, starttls_refused);
 	tcase_add_test(tc, tls_required);
 	tcase_add_test(tc, tls_required_of_plain_newstyle);
-	return run_suite("nbd_context", tc);
+	return run_case("nbd_context", tc);
 }

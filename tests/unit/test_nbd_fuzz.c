@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/unit/nbd_peer.h"
+#include "tests/unit/suite.h"
 
 static uint64_t seed;
 
@@ -398,11 +399,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-	SRunner *sr = srunner_create(suite());
-	int failed;
-
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(suite());
 }

@@ -608,5 +608,5 @@ int main(void)
 	tcase_add_test(tc, payload_memory);
 	tcase_add_test(tc, found_but_not_taken);
 	tcase_add_test(tc, without_put);
-	return run_suite("nbd_handshake", tc);
+	return run_case("nbd_handshake", tc);
 }

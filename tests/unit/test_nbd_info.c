@@ -288,5 +288,5 @@ int main(void)
 	tcase_add_test(tc, error_texts_are_legal);
 	tcase_add_test(tc, info_takes_no_seat);
 	tcase_add_test(tc, info_many_items);
-	return run_suite("nbd_info", tc);
+	return run_case("nbd_info", tc);
 }

@@ -10,6 +10,7 @@
 #include "server/nbd/reply.h"
 #include "server/nbd/text.h"
 #include "tests/unit/nbd_peer.h"
+#include "tests/unit/suite.h"
 
 #define COOKIE	0x0102030405060708ULL
 #define OFFSET	0x1112131415161718ULL
@@ -431,8 +432,6 @@ int main(void)
 {
 	Suite *s = suite_create("nbd_reply");
 	TCase *tc = tcase_create("heads"), *holes = tcase_create("holes");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_test(tc, simple);
 	tcase_add_test(tc, none);
@@ -450,9 +449,5 @@ int main(void)
 	tcase_add_test(holes, holes_without_end);
 	suite_add_tcase(s, tc);
 	suite_add_tcase(s, holes);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -9,6 +9,7 @@
 #include "server/nbd/request.h"
 #include "tests/unit/nbd_opinion.h"
 #include "tests/unit/nbd_peer.h"
+#include "tests/unit/suite.h"
 
 #define MIB	(1ULL << 20)
 #define SIZE	(64 * MIB)
@@ -669,11 +670,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-	SRunner *sr = srunner_create(suite());
-	int failed;
-
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(suite());
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "server/nbd/request.h"
+#include "tests/unit/suite.h"
 
 #define SIZE	(64ULL << 20)
 #define OK	0xffffU		/* verdict OK; else the error of the reply */
@@ -98,15 +99,9 @@ int main(void)
 {
 	Suite *s = suite_create("nbd_status");
 	TCase *tc = tcase_create("payload");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_test(tc, status_payload);
 	tcase_add_test(tc, status_payload_is_long);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

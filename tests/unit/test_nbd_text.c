@@ -10,6 +10,7 @@
 #include "server/nbd/protocol.h"
 #include "server/nbd/text.h"
 #include "tests/unit/nbd_peer.h"
+#include "tests/unit/suite.h"
 
 /* ---- UTF-8 ---- */
 
@@ -228,11 +229,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-	SRunner *sr = srunner_create(suite());
-	int failed;
-
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(suite());
 }

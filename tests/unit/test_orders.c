@@ -11,6 +11,7 @@
 
 #include "sched/sim/sim.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 
 enum { BLOCK = 512, MAX_CHOICES = 40, KINDS = 3 * 3 * 2 };
 
@@ -174,8 +175,7 @@ int main(void)
 {
 	Suite *s = suite_create("orders");
 	TCase *tc = tcase_create("orders");
-	SRunner *sr;
-	int failed, n = 0;
+	int n = 0;
 
 	while (elv_policies[n])
 		n++;
@@ -183,9 +183,5 @@ int main(void)
 	tcase_add_loop_test(tc, test_three, 0, 2 * n);
 	tcase_add_loop_test(tc, test_four, 0, n);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 
 static unsigned n_policies(void)
 {
@@ -75,17 +76,11 @@ int main(void)
 {
 	Suite *s = suite_create("policies");
 	TCase *tc = tcase_create("policies");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, test_chaos, 0, (int)n_policies() * N_KINDS);
 	tcase_add_test(tc, test_found);
 	tcase_add_loop_test(tc, test_determinism, 0, (int)n_policies());
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

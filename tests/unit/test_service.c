@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "server/net/service.h"
+#include "tests/unit/suite.h"
 
 enum { CAME_TO_THE_END = 42 };
 
@@ -61,14 +62,8 @@ int main(void)
 {
 	Suite *s = suite_create("service");
 	TCase *tc = tcase_create("stop");
-	SRunner *sr;
-	int failed;
 
 	tcase_add_exit_test(tc, one_accepted_at_the_end_is_waited_for, CAME_TO_THE_END);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "server/store/store.h"
+#include "tests/unit/suite.h"
 
 #define UNUSED __attribute__((unused))
 
@@ -193,17 +194,6 @@ static UNUSED struct lane *open_lane(bool ring)
 
 	ck_assert_msg(!lane_open(&lane, ring, err, sizeof(err)), "%s", err);
 	return lane;
-}
-
-static UNUSED int run_suite(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
 }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "sched/sim/random.h"
 #include "sched/tree.h"
+#include "tests/unit/suite.h"
 
 enum { MAX = 300 };
 
@@ -225,17 +226,11 @@ int main(void)
 {
 	Suite *s = suite_create("tree");
 	TCase *tc = tcase_create("tree");
-	SRunner *sr;
-	int failed;
 
 	tcase_set_timeout(tc, 100);
 	tcase_add_loop_test(tc, test_random, 0, 12);
 	tcase_add_test(tc, test_every_order);
 	tcase_add_test(tc, test_steps);
 	suite_add_tcase(s, tc);
-	sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return run_suite(s);
 }

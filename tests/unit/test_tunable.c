@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sched/tunable.h"
+#include "tests/unit/suite.h"
 
 struct settings {
 	uint64_t on, count, any, expire, idle_ns, grace_s, wait_us, bytes, sectors, kb, mb, policy,
@@ -648,8 +649,6 @@ int main(void)
 {
 	Suite *suite = suite_create("tunable");
 	TCase *tc = tcase_create("tunable");
-	SRunner *sr = srunner_create(suite);
-	int failed;
 
 	suite_add_tcase(suite, tc);
 	tcase_add_test(tc, table_is_well_formed);
@@ -672,8 +671,5 @@ int main(void)
 	tcase_add_test(tc, change_sets_touch_nothing_before_the_commit);
 	tcase_add_test(tc, a_failed_change_leaves_the_set_and_the_settings);
 	tcase_add_test(tc, one_set_changes_several_settings);
-	srunner_run_all(sr, CK_NORMAL);
-	failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/ctl/usage.h"
+#include "tests/unit/suite.h"
 
 /* One row, in which a ' stands for a "; the rest is what differs. */
 #define ROW(id, export, rest) "{'id':'" id "','export':'" export "','class':'be'" rest "}"
@@ -161,17 +162,11 @@ int main(void)
 {
 	Suite *s = suite_create("usage");
 	TCase *tc = tcase_create("usage");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tc, test_shares);
 	tcase_add_test(tc, test_times);
 	tcase_add_test(tc, test_come_and_gone);
 	tcase_add_test(tc, test_strange);
 	suite_add_tcase(s, tc);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

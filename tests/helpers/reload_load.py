@@ -8,12 +8,11 @@ Two clients, 127.0.0.2 and 127.0.0.3, read from export `slow` with 64 requests e
 No connection may end, and no request may fail.
 """
 import os, random, socket, subprocess, sys, threading, time
+from guarded import guarded, stop, wrong
 from nbdraw import *
 
 where, reload = sys.argv[1:]
 port = int(where.rsplit(':', 1)[1])
-stop = threading.Event()
-wrong = []
 
 
 class From(Client):
@@ -21,16 +20,6 @@ class From(Client):
     def __init__(self, address):
         self.s = socket.create_connection(('127.0.0.1', port), 60, (address, 0))
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def guarded(f):
-    def run(*args):
-        try:
-            f(*args)
-        except BaseException as e:
-            wrong.append(f'{f.__name__}: {e!r}')
-            stop.set()
-    return run
 
 
 @guarded

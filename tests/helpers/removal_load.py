@@ -6,23 +6,13 @@ Each client writes every one of its blocks once. A write is either answered and 
 or never answered and then not in the file; what is never answered was sent last. Two clients of `stays` notice nothing.
 """
 import itertools, random, sys, threading
+from guarded import guarded, stop, wrong
 from nbdraw import *
 
 ESHUTDOWN = 108
 BLOCK, BLOCKS, DEPTH, CLIENTS = 4096, 4000, 8, 6
 where, control, images = sys.argv[1], sys.argv[2], sys.argv[3:]
-stop, wrong = threading.Event(), []
 acked = [0] * CLIENTS
-
-
-def guarded(f):
-    def run(*args):
-        try:
-            f(*args)
-        except BaseException as e:
-            wrong.append(f'{f.__name__}: {e!r}')
-            stop.set()
-    return run
 
 
 def content(n):

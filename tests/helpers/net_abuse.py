@@ -159,9 +159,9 @@ if not ca:                                          # half-closed; inside TLS: b
 for where in both:                                  # asks and asks, and reads nothing
     c = Client(where)
     try:
-        c.send(b'\0\0\0\3' + option(3) * 1000)
-        time.sleep(0.1)
-        c.send(option(3) * 100)
+        c.send(b'\0\0\0\3')
+        while True:                                 # until nobody takes it any more
+            c.send(option(3) * 100)
     except ConnectionError:
         pass
     try:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/export/network.h"
+#include "server/export/strict.h"
 
 enum kind { KIND_IP, KIND_TLS, KIND_UID, KIND_GID, KIND_CID, KIND_UNIX, KIND_ANY, KINDS };
 
@@ -39,40 +40,29 @@ static const char *const prefixes[] = {
 static const char matches_text[] =
 	"ip:ADDRESS, ip:ADDRESS/PREFIX, tls:NAME, uid:N, gid:N, cid:N, unix or *";
 
-static int wrong(const char *text, const char *what, const char *expected, char *err,
-		 size_t errlen)
-{
-	snprintf(err, errlen, "'%.120s%s' %s; expected %s", text, strlen(text) > 120 ? "..." : "",
-		 what, expected);
-	return -EINVAL;
-}
-
 static int parse_ip(const char *text, struct network *out, char *err, size_t errlen)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	int res = strchr(text, '/') ? network_parse(text, out) : network_address(text, out);
 
 	if (res == -ERANGE)
-		return wrong(text, "has bits beyond its prefix", "zeroes there", err, errlen);
+		return strict_wrong(text, "has bits beyond its prefix", "zeroes there", err, errlen);
 	if (res)
-		return wrong(text, "is neither an address nor a network",
+		return strict_wrong(text, "is neither an address nor a network",
 			     "ip:ADDRESS or ip:ADDRESS/PREFIX, as ip:10.0.0.0/8 or ip:fd00::/64",
 			     err, errlen);
 	if (out->family == AF_INET6 && out->bits >= 96 && !memcmp(out->address, mapped, 12))
-		return wrong(text, "is an IPv4 address written as IPv6", "it as IPv4, as 10.0.0.7",
+		return strict_wrong(text, "is an IPv4 address written as IPv6", "it as IPv4, as 10.0.0.7",
 			     err, errlen);
 	return 0;
 }
 
 static int parse_number(const char *text, uint32_t *out, char *err, size_t errlen)
 {
-	uint64_t n = 0;
-	size_t len = strspn(text, "0123456789");
+	uint64_t n;
 
-	for (size_t i = 0; i < len && n <= UINT32_MAX; i++)
-		n = 10 * n + (uint64_t)(text[i] - '0');
-	if (!len || text[len] || n >= UINT32_MAX)
-		return wrong(text, "is not a number of a user, a group or a machine",
+	if (!strict_number(text, UINT32_MAX - 1, &n))
+		return strict_wrong(text, "is not a number of a user, a group or a machine",
 			     "0..4294967294", err, errlen);
 	*out = (uint32_t)n;
 	return 0;
@@ -83,7 +73,7 @@ static int parse_name(char *text, struct entry *e, char *err, size_t errlen)
 	char *star = strchr(text, '*');
 
 	if (!*text || strlen(text) > CLIENT_NAME_MAX || (star && star[1]))
-		return wrong(text, "is no name that a client can have",
+		return strict_wrong(text, "is no name that a client can have",
 			     "tls:NAME of 1 to 200 bytes, with an asterisk at most at its end",
 			     err, errlen);
 	e->prefix = star;
@@ -106,7 +96,7 @@ static int parse_match(struct entry *e, char *err, size_t errlen)
 		if (!strncmp(e->match, prefixes[e->kind], strlen(prefixes[e->kind])))
 			break;
 	if (e->kind == KIND_UNIX)
-		return wrong(e->match, "matches nobody", matches_text, err, errlen);
+		return strict_wrong(e->match, "matches nobody", matches_text, err, errlen);
 	value = e->match + strlen(prefixes[e->kind]);
 	if (e->kind == KIND_IP)
 		return parse_ip(value, &e->network, err, errlen);
@@ -157,7 +147,7 @@ static int parse_entry(struct entry *e, char *err, size_t errlen)
 		if (!strcmp(blank + 1, words[e->access]))
 			break;
 	if (!blank || e->access > ACCESS_WRITE)
-		return wrong(e->text, "does not say what is permitted",
+		return strict_wrong(e->text, "does not say what is permitted",
 			     "MATCH and rw, ro or no, as ip:10.0.0.0/8 rw", err, errlen);
 	while (blank > e->match && blank[-1] == ' ')
 		blank--;

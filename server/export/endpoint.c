@@ -7,25 +7,7 @@
 #include <string.h>
 
 #include "server/export/settings.h"
-
-static int wrong(const char *text, const char *what, const char *expected, char *err,
-		 size_t errlen)
-{
-	snprintf(err, errlen, "'%.120s%s' %s; expected %s", text, strlen(text) > 120 ? "..." : "",
-		 what, expected);
-	return -EINVAL;
-}
-
-/* Digits alone. */
-static bool number(const char *text, uint64_t max, uint64_t *out)
-{
-	size_t len = strspn(text, "0123456789");
-
-	*out = 0;
-	for (size_t i = 0; i < len && *out <= max; i++)
-		*out = 10 * *out + (uint64_t)(text[i] - '0');
-	return len && !text[len] && *out <= max;
-}
+#include "server/export/strict.h"
 
 /* ---- addresses ---- */
 
@@ -43,16 +25,16 @@ static int parse_vsock(const char *text, struct endpoint *out, char *err, size_t
 		size_t len = (size_t)(port - 1 - text) - strlen("vsock:");
 
 		if (len >= sizeof(cid))
-			return wrong(text, "is no address of vsock", expected, err, errlen);
+			return strict_wrong(text, "is no address of vsock", expected, err, errlen);
 		memcpy(cid, text + strlen("vsock:"), len);
 		cid[len] = '\0';
-		if (!number(cid, UINT32_MAX - 1, &n))
-			return wrong(text, "is no address of vsock", expected, err, errlen);
+		if (!strict_number(cid, UINT32_MAX - 1, &n))
+			return strict_wrong(text, "is no address of vsock", expected, err, errlen);
 		out->any_cid = false;
 		out->cid = (uint32_t)n;
 	}
-	if (!number(port, UINT32_MAX - 1, &n))
-		return wrong(text, "is no address of vsock", expected, err, errlen);
+	if (!strict_number(port, UINT32_MAX - 1, &n))
+		return strict_wrong(text, "is no address of vsock", expected, err, errlen);
 	out->vport = (uint32_t)n;
 	return 0;
 }
@@ -72,10 +54,10 @@ static int parse_tcp(const char *text, struct endpoint *out, char *err, size_t e
 		host++;
 		len -= 2;
 	} else if (!colon || brackets || memchr(host, ':', len)) {
-		return wrong(text, "is no address to listen on", expected, err, errlen);
+		return strict_wrong(text, "is no address to listen on", expected, err, errlen);
 	}
-	if (len >= sizeof(out->host) || !number(colon + 1, 65535, &port))
-		return wrong(text, "is no address to listen on", expected, err, errlen);
+	if (len >= sizeof(out->host) || !strict_number(colon + 1, 65535, &port))
+		return strict_wrong(text, "is no address to listen on", expected, err, errlen);
 	memcpy(out->host, host, len);
 	out->host[len] = '\0';
 	snprintf(out->port, sizeof(out->port), "%u", (unsigned)port);
@@ -86,7 +68,7 @@ static int parse_path(const char *text, struct endpoint *out, char *err, size_t 
 {
 	out->kind = ENDPOINT_UNIX;
 	if (strlen(text) >= sizeof(out->path))
-		return wrong(text, "is too long", "a path of 1..107 bytes", err, errlen);
+		return strict_wrong(text, "is too long", "a path of 1..107 bytes", err, errlen);
 	strcpy(out->path, text);
 	return 0;
 }
@@ -127,7 +109,7 @@ static int take_group(struct endpoint *e, const char *value)
 	struct group *gr = getgrnam(value);
 	uint64_t n;
 
-	if (!gr && !number(value, UINT32_MAX - 1, &n))
+	if (!gr && !strict_number(value, UINT32_MAX - 1, &n))
 		return -EINVAL;
 	e->has_group = true;
 	e->group = gr ? gr->gr_gid : (gid_t)n;
@@ -159,12 +141,12 @@ static int take_word(struct endpoint *e, const char *word, unsigned *seen, char 
 		    (words[i].unix_only && e->kind != ENDPOINT_UNIX))
 			continue;
 		if (*seen & 1u << i)
-			return wrong(word, "is the second of its kind", "each once", err, errlen);
+			return strict_wrong(word, "is the second of its kind", "each once", err, errlen);
 		*seen |= 1u << i;
 		return words[i].take(e, word + len) ?
-			wrong(word, words[i].what, words[i].expected, err, errlen) : 0;
+			strict_wrong(word, words[i].what, words[i].expected, err, errlen) : 0;
 	}
-	return wrong(word, "is no word for a socket", e->kind == ENDPOINT_UNIX ?
+	return strict_wrong(word, "is no word for a socket", e->kind == ENDPOINT_UNIX ?
 		     "tls=, readonly, mode= or group=" : "tls= or readonly", err, errlen);
 }
 
@@ -184,7 +166,7 @@ static int parse(const char *text, bool unix_socket, struct endpoint *out, char 
 		if (!*(address = strsep(&rest, " ")))
 			address = NULL;
 	if (!address)
-		res = wrong(text, "is empty", "an address or a path", err, errlen);
+		res = strict_wrong(text, "is empty", "an address or a path", err, errlen);
 	else if (unix_socket)
 		res = parse_path(address, out, err, errlen);
 	else if (!strncmp(address, "vsock:", 6))

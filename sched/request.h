@@ -85,7 +85,6 @@ struct elv_extent {
 struct elv_status {
 	uint32_t max; /* extents that there is room for, > 0 */
 	uint32_t n;   /* extents found */
-	uint64_t reserved;
 	struct elv_extent extent[];
 };
 

@@ -189,8 +189,6 @@ void reply_add(struct request *r)
 		drop(c, r);
 		return;
 	}
-	if (is_useless(r))
-		drop_data(loop, r);
 	shape(r);
 	if (is_useless(r))
 		drop_data(loop, r);

@@ -461,7 +461,8 @@ static void now_dirty(const struct sim_flight *f, struct sim_request *r)
 
 void oracle_finished(struct sim_flight *f, unsigned n)
 {
-	bool durable = f->io->op == ELV_WRITE && (f->io->flags & ELV_FUA) && f->result >= 0;
+	/* A result of 0 is an error, too: nothing was written. */
+	bool durable = f->io->op == ELV_WRITE && (f->io->flags & ELV_FUA) && f->result > 0;
 
 	for (; f->finished < n; f->finished++) {
 		const struct sim_piece *p = &f->pieces[f->finished];

@@ -1,11 +1,13 @@
 /*
  * bare: the least that an NBD server can do, as a yardstick for scripts/bench.
  *
- *     bare SOCKET IMAGE
+ *     bare [-s] SOCKET IMAGE
+ *
+ * -s: it has simple replies only.
  *
  * One thread, no elevator, no checks beyond the protocol's. A turn: one large read of a socket, a
- * pread or pwrite for each request that it brought, one writev of all their replies. What a real
- * server does on top of this is what it costs.
+ * pread or pwrite for each request that it brought, one writev of all their replies: simple ones, or
+ * structured ones if the client asks for them. What a real server does on top of this is what it costs.
  *
  * The handshake blocks, with a time limit; it is not meant to face strangers.
  */
@@ -29,7 +31,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/nbd/protocol.h"
+#include "server/nbd/reply.h"
 
 #define MAX_CONNECTIONS 256
 #define READ_SIZE (256u << 10)     /* least room for a read of a socket */
@@ -43,6 +45,7 @@ struct connection {
 	int fd;
 	uint8_t *in; /* IN_SIZE bytes of address space; only what is touched takes memory */
 	size_t have;
+	enum nbd_mode mode;
 };
 
 struct request {
@@ -51,6 +54,7 @@ struct request {
 	uint32_t length;
 };
 
+static bool simple_only;
 static int image;
 static uint64_t image_size;
 static struct connection connections[MAX_CONNECTIONS];
@@ -58,7 +62,8 @@ static struct pollfd polls[MAX_CONNECTIONS + 1]; /* [0] is the listener, [i + 1]
 static int n_connections;
 
 /* The replies of one turn. */
-static uint8_t headers[MAX_REPLIES][NBD_SIMPLE_REPLY_SIZE];
+static uint8_t headers[MAX_REPLIES * NBD_REPLY_HEAD_MAX];
+static size_t headers_used;
 static uint8_t *data;
 static size_t data_used;
 static struct iovec iov[2 * MAX_REPLIES];
@@ -114,7 +119,7 @@ static bool send_export(int fd, bool zeroes)
 }
 
 /* Answers options until the client attaches. False: it did not; close the connection. */
-static bool handshake(int fd)
+static bool handshake(int fd, enum nbd_mode *mode)
 {
 	uint8_t greeting[NBD_GREETING_SIZE], flags[NBD_CLIENT_FLAGS_SIZE];
 	uint8_t head[NBD_OPTION_HEADER_SIZE], payload[2 * NBD_STRING_MAX];
@@ -145,6 +150,12 @@ static bool handshake(int fd)
 		case NBD_OPT_LIST:
 			if (!option_reply(fd, option, NBD_REP_SERVER, "\0\0\0\1x", 5) ||
 			    !option_reply(fd, option, NBD_REP_ACK, "", 0))
+				return false;
+			break;
+		case NBD_OPT_STRUCTURED_REPLY:
+			if (!simple_only)
+				*mode = NBD_MODE_STRUCTURED;
+			if (!option_reply(fd, option, simple_only ? NBD_REP_ERR_UNSUP : NBD_REP_ACK, "", 0))
 				return false;
 			break;
 		case NBD_OPT_ABORT:
@@ -238,33 +249,47 @@ static bool send_replies(int fd)
 		}
 	}
 	n_replies = 0;
-	data_used = 0;
+	headers_used = data_used = 0;
 	return true;
 }
 
-static bool answer(int fd, const struct request *r, uint8_t *payload)
+/* Returns its size. */
+static size_t put_head(uint8_t *head, enum nbd_mode mode, const struct request *r, uint32_t error)
 {
-	size_t room = r->type == NBD_CMD_READ ? r->length : 0;
+	const struct nbd_chunk chunk = { .cookie = r->cookie, .mode = mode, .done = true };
+
+	if (mode == NBD_MODE_STRUCTURED && r->type == NBD_CMD_READ)
+		return error ? nbd_put_error(head, &chunk, error, NULL)
+			     : nbd_put_data(head, &chunk, r->offset, r->length);
+	if (mode == NBD_MODE_STRUCTURED && error)
+		return nbd_put_error(head, &chunk, error, NULL);
+	nbd_encode_simple_reply(head, error, r->cookie);
+	return NBD_SIMPLE_REPLY_SIZE;
+}
+
+static bool answer(const struct connection *c, const struct request *r, uint8_t *payload)
+{
+	size_t room = r->type == NBD_CMD_READ ? r->length : 0, n;
 	uint8_t *head;
 	int error;
 
 	if (n_replies == MAX_REPLIES || data_used + room > OUT_SIZE)
-		if (!send_replies(fd))
+		if (!send_replies(c->fd))
 			return false;
 	if (r->offset > image_size || r->length > image_size - r->offset)
 		error = EINVAL;
 	else
 		error = execute(r, payload);
 
-	head = headers[n_replies++];
-	nbd_put_be32(head, NBD_SIMPLE_REPLY_MAGIC);
-	nbd_put_be32(head + 4, wire_error(error));
-	nbd_put_be64(head + 8, r->cookie);
+	head = headers + headers_used;
+	n = put_head(head, c->mode, r, wire_error(error));
+	headers_used += n;
+	n_replies++;
 	/* Headers lie side by side: those of replies without data go out as one piece. */
 	if (n_iov && (uint8_t *)iov[n_iov - 1].iov_base + iov[n_iov - 1].iov_len == head)
-		iov[n_iov - 1].iov_len += NBD_SIMPLE_REPLY_SIZE;
+		iov[n_iov - 1].iov_len += n;
 	else
-		iov[n_iov++] = (struct iovec){ head, NBD_SIMPLE_REPLY_SIZE };
+		iov[n_iov++] = (struct iovec){ head, n };
 	if (room && !error) {
 		iov[n_iov++] = (struct iovec){ data + data_used, room };
 		data_used += room;
@@ -293,7 +318,7 @@ static bool serve(struct connection *c)
 		} else if ((size_t)(end - p) < NBD_REQUEST_SIZE + (size_t)payload) {
 			break;
 		} else {
-			goes_on = answer(c->fd, &r, p + NBD_REQUEST_SIZE);
+			goes_on = answer(c, &r, p + NBD_REQUEST_SIZE);
 			p += NBD_REQUEST_SIZE + payload;
 		}
 	}
@@ -320,17 +345,19 @@ static void accept_one(int listener)
 	struct timeval limit = { .tv_sec = 5 }, none = { 0 };
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	struct connection *c = &connections[n_connections];
+	enum nbd_mode mode = NBD_MODE_SIMPLE;
 
 	if (fd < 0)
 		return;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	if (n_connections == MAX_CONNECTIONS || !handshake(fd)) {
+	if (n_connections == MAX_CONNECTIONS || !handshake(fd, &mode)) {
 		close(fd);
 		return;
 	}
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
 	c->fd = fd;
 	c->have = 0;
+	c->mode = mode;
 	c->in = malloc(IN_SIZE);
 	if (!c->in)
 		die("malloc");
@@ -341,7 +368,7 @@ static void drop(int i)
 {
 	/* Replies that could not be sent any more. */
 	n_iov = n_replies = 0;
-	data_used = 0;
+	headers_used = data_used = 0;
 	close(connections[i].fd);
 	free(connections[i].in);
 	connections[i] = connections[--n_connections];
@@ -377,8 +404,10 @@ static void open_image(const char *path)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3) {
-		fprintf(stderr, "usage: bare SOCKET IMAGE\n");
+	simple_only = argc == 4 && !strcmp(argv[1], "-s");
+	argv += simple_only;
+	if (argc != 3 + simple_only) {
+		fprintf(stderr, "usage: bare [-s] SOCKET IMAGE\n");
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Exports that are taken away while the server runs, by liftctl and by the configuration: under load, again and again,
-# with clients that do not read, with a flush that fails, and while the server stops.
+# Exports that are taken away while the server runs, by liftctl and by the configuration: under load, plain, inside TLS and
+# with extended headers, again and again, with clients that do not read, with a flush that fails, and while the server stops.
 # timeout: 600
 . "$(dirname "$0")/functions.sh"
-requires python3 qemu-io nbdinfo
+. "$(dirname "$0")/helpers/pki.sh"
+requires python3 qemu-io nbdinfo certtool
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tests/helpers
 
 cd "$tmp"
@@ -43,11 +44,16 @@ image stays.img
 
 # ---- under load ------------------------------------------------------------------------------------------------
 
-for scheduler in cfq deadline noop; do
+pki_authority "$tmp/ca" "the authority"
+pki_certificate "$tmp/ca" "$tmp/server" server localhost
+for row in "cfq" "deadline extended" "noop tls=$tmp/ca/ca-cert.pem"; do
+	read -r scheduler mode <<<"$row"
 	image gone.img
-	write_conf 60s "${stays[@]}" "${gone[@]}" "scheduler = $scheduler" 'queue_depth = 2' 'fault_delay = 5ms'
+	write_conf 60s 'tls = allow' "tls_certificates = $tmp/server" "${stays[@]}" \
+		"${gone[@]}" "scheduler = $scheduler" 'queue_depth = 2' 'fault_delay = 5ms'
 	start_liftd -c "$conf"
-	python3 "$tests/helpers/removal_load.py" "$SOCK" "$CTL" gone.img
+	# shellcheck disable=SC2086
+	python3 "$tests/helpers/removal_load.py" "$SOCK" "$CTL" gone.img $mode
 	is_free gone.img
 	! serves gone || fail "it is still served"
 	refuses 1 "no export is named 'gone'" "$BUILD/liftctl" --socket "$CTL" remove gone

@@ -4,12 +4,13 @@
   c.go('name')                         handshake with GO; .size, .flags
   c.send(request(WRITE, 7, 0, data=b))
   c.reply()                            (cookie, error); of a READ: c.reply(length) -> (cookie, error, data)
+  Extended(sys.argv[1])                the same with extended headers; requests by c.request(...) fit either
   Control(path).call('stats.get')      the control socket
 """
 import json, os, socket, struct
 
 READ, WRITE, DISC, FLUSH, TRIM, CACHE, ZEROES = range(7)
-FUA, NO_HOLE = 1, 2
+FUA, NO_HOLE, PAYLOAD_LEN = 1, 2, 32
 EPERM, EIO, ENOMEM, EINVAL, ENOSPC, ENOTSUP = 1, 5, 12, 22, 28, 95
 
 
@@ -80,6 +81,9 @@ class Client:
                 return self
             assert kind == 3, (hex(kind), data)
 
+    def request(self, *args, **more):
+        return request(*args, **more)
+
     def reply(self, length=0):
         magic, error, cookie = struct.unpack('>IIQ', self.recv(16))
         assert magic == 0x67446698, hex(magic)
@@ -88,11 +92,11 @@ class Client:
         return cookie, error
 
     def write(self, offset, data, flags=0):
-        self.send(request(WRITE, offset, offset, data=data, flags=flags))
+        self.send(self.request(WRITE, offset, offset, data=data, flags=flags))
         return self.reply()[1]
 
     def read(self, offset, length):
-        self.send(request(READ, offset, offset, length))
+        self.send(self.request(READ, offset, offset, length))
         return self.reply(length)[2]
 
     def closed(self):
@@ -108,6 +112,41 @@ class Client:
         if reset:
             self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
         self.s.close()
+
+
+class Extended(Client):
+    """With extended headers. A reply is put together from its chunks, which must come one after the other."""
+
+    def greet(self):
+        super().greet()
+        self.send(option(11))
+        assert self.option_reply() == (1, b'')
+
+    def request(self, command, cookie, offset=0, length=None, data=b'', flags=0):
+        if command == WRITE:
+            flags |= PAYLOAD_LEN
+        if length is None:
+            length = len(data)
+        return struct.pack('>IHHQQQ', 0x21e41c71, flags, command, cookie, offset, length) + data
+
+    def reply(self, length=0):
+        result, got, done = bytearray(length), 0, 0
+        while not done:
+            magic, done, kind, cookie, start, size = struct.unpack('>IHHQQQ', self.recv(32))
+            assert magic == 0x6e8a278c, hex(magic)
+            payload = self.recv(size)
+            if kind & 0x8000:
+                assert done
+                return (cookie, int.from_bytes(payload[:4], 'big')) + ((b'',) if length else ())
+            if not kind:
+                continue
+            assert kind in (1, 2) and length, kind
+            at = int.from_bytes(payload[:8], 'big') - start
+            data = payload[8:] if kind == 1 else bytes(int.from_bytes(payload[8:], 'big'))
+            result[at:at + len(data)] = data
+            got += len(data)
+        assert got == length
+        return (cookie, 0, bytes(result)) if length else (cookie, 0)
 
 
 class Control:

@@ -1,7 +1,7 @@
 """What net-abuse.sh sends: UNIX-SOCKET HOST:PORT CONTROL-SOCKET PID [sanitized] [tls=CA-CERTIFICATE: all of it inside TLS]"""
-import os, random, ssl, sys, threading, time
-import nbdraw
+import os, random, sys, threading, time
 from nbdraw import *
+from nbdtls import tls_client
 
 unix, tcp, ctl, pid = sys.argv[1:5]
 sanitized = 'sanitized' in sys.argv[5:]
@@ -10,43 +10,8 @@ random.seed(5)
 control = Control(ctl)
 
 
-class TlsClient(nbdraw.Client):
-    """Looks like one without TLS: the greeting can be read, and the client's flags sent, though both were outside."""
-    context = ssl.create_default_context(cafile=ca) if ca else None
-
-    def __init__(self, where, timeout=30):
-        super().__init__(where, timeout)
-        self.seen = super().recv(18)
-        super().send(b'\0\0\0\3' + option(5))
-        assert super().recv(20)[12:16] == b'\0\0\0\1'
-        self.s = self.context.wrap_socket(self.s, server_hostname='localhost', suppress_ragged_eofs=True)
-        self.unsaid = 4
-
-    def recv(self, n):
-        if self.seen:
-            data, self.seen = self.seen[:n], self.seen[n:]
-            return data
-        try:
-            return super().recv(n)
-        except ssl.SSLError as e:
-            raise Closed(str(e))
-
-    def send(self, data):
-        skip = min(self.unsaid, len(data))
-        self.unsaid -= skip
-        try:
-            super().send(data[skip:])
-        except ssl.SSLError as e:
-            raise ConnectionError(str(e))
-
-    def closed(self):
-        try:
-            return super().closed()
-        except ssl.SSLError:
-            return True
-
-
-Client = TlsClient if ca else nbdraw.Client
+if ca:
+    Client = tls_client(ca)
 
 # ---- the neighbour: whatever happens to others, its data is right and it is never cut off ----
 stop = threading.Event()

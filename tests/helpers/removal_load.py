@@ -1,6 +1,6 @@
 """An export is removed while several clients write to it as fast as they can.
 
-  removal_load.py WHERE CONTROL IMAGE...    a Unix socket or HOST:PORT; IMAGEs: what `gone` is
+  removal_load.py WHERE CONTROL IMAGE [extended | tls=CA-CERTIFICATE]    a Unix socket or HOST:PORT; IMAGE: what `gone` is
 
 Each client writes every one of its blocks once. A write is either answered and in the file, or refused with ESHUTDOWN
 or never answered and then not in the file; what is never answered was sent last. Two clients of `stays` notice nothing.
@@ -8,10 +8,13 @@ or never answered and then not in the file; what is never answered was sent last
 import itertools, random, sys, threading
 from guarded import guarded, stop, wrong
 from nbdraw import *
+from nbdtls import tls_client
 
 ESHUTDOWN = 108
 BLOCK, BLOCKS, DEPTH, CLIENTS = 4096, 4000, 8, 6
-where, control, images = sys.argv[1], sys.argv[2], sys.argv[3:]
+where, control, image, mode = (sys.argv[1:] + [''])[:4]
+if mode:
+    Client = Extended if mode == 'extended' else tls_client(mode.removeprefix('tls='))
 acked = [0] * CLIENTS
 
 
@@ -29,8 +32,8 @@ class Writer:
         """Nobody may read it any more; answers are still to be read then."""
         self.sent.append(block)
         try:
-            self.client.send(request(WRITE, block, block * BLOCK, data=content(block + 1)))
-        except (BrokenPipeError, ConnectionResetError):
+            self.client.send(self.client.request(WRITE, block, block * BLOCK, data=content(block + 1)))
+        except ConnectionError:
             pass
 
     def run(self):
@@ -76,7 +79,7 @@ def main():
         stop.wait(0.01)
     assert Control(control).call('export.remove', name='gone') == {}
     written = b''
-    with open(images[0], 'rb') as f:                 # at once: it is free, and complete
+    with open(image, 'rb') as f:                 # at once: it is free, and complete
         written = f.read()
     for w in writers:
         w.thread.join()

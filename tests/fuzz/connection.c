@@ -1,18 +1,21 @@
 /*
- * A connection to a running server, with all that server/net does. Input: a byte for mode and
- * export, one for the cuts, then requests, of which the cookies are made up here.
+ * A connection to a running server, with all that server/net does, plain or inside TLS. Input: a
+ * byte for mode, export and TLS, one for the cuts, then requests, of which the cookies are made up
+ * here.
  *
  * Each whole request has to be answered once, in the right shape, and the connection to end, when
  * the input does. There are a null store that forgets what is written, and an image that cannot be
  * written: no input sees anything of another one.
  */
 #include <check.h>
+#include <gnutls/gnutls.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -27,6 +30,7 @@ enum { SIZE = 3 << 20, MOST_INPUT = 1024, MOST_REQUESTS = MOST_INPUT / NBD_REQUE
 static struct service service;
 static struct server_params params;
 static char folder[80]; /* the path of a socket is short */
+static gnutls_psk_client_credentials_t secret;
 
 /* ---- the server ---- */
 
@@ -75,6 +79,25 @@ static void make_image(void)
 	ck_assert_int_eq(fclose(f) || truncate(path_of("img"), SIZE), 0);
 }
 
+/* The server's side of it, and the client's. */
+static struct tls_context *make_key(void)
+{
+	static unsigned char key[] = "00112233445566778899aabbccddeeff";
+	struct tls_files files = { .psk = path_of("psk") };
+	struct tls_context *tls;
+	char err[512];
+	gnutls_datum_t hex = { key, sizeof(key) - 1 };
+	FILE *f = fopen(path_of("psk"), "w");
+
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "alice:%s\n", key);
+	ck_assert_int_eq(fchmod(fileno(f), 0600) || fclose(f), 0);
+	ck_assert_int_eq(gnutls_psk_allocate_client_credentials(&secret), 0);
+	gnutls_psk_set_client_credentials(secret, "alice", &hex, GNUTLS_PSK_KEY_HEX);
+	ck_assert_msg(!tls_context_new(&files, &tls, err, sizeof(err)), "%s", err);
+	return tls;
+}
+
 /* The server ends as it does with SIGTERM, so that nothing is lost track of. */
 static void stop(void)
 {
@@ -82,7 +105,9 @@ static void stop(void)
 	service_run(&service);
 	service_exit(&service);
 	tunable_free(server_rows, &params);
+	gnutls_psk_free_client_credentials(secret);
 	unlink(path_of("img"));
+	unlink(path_of("psk"));
 	rmdir(folder);
 }
 
@@ -101,8 +126,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	set_param("unix", path_of("s"));
 	set_param("control", path_of("c"));
 	set_param("threads", "1");
+	set_param("tls", "allow");
 	set_param("memory", "64M");
 	ck_assert_int_eq(service_init(&service, &params), 0);
+	service_set_tls(&service, make_key());
 	add_export((const struct setting[]){ { "name", "null" }, { "path", "null:" },
 					     { "size", "3M" }, { "max_sectors_kb", "64" } }, 4);
 	add_export((const struct setting[]){ { "name", "img" }, { "path", path_of("img") },
@@ -123,6 +150,8 @@ struct asked {
 };
 
 struct talk_to {
+	int fd;
+	gnutls_session_t tls; /* NULL: plain */
 	struct nbd_export_limits limits;
 	struct bytes out, in;
 	size_t handshake;  /* bytes of out */
@@ -136,7 +165,8 @@ static void begin(struct talk_to *t, uint8_t how)
 	const char *name = how & 0x40 ? "img" : "null";
 
 	t->limits = (struct nbd_export_limits){ .size = SIZE, .mode = how % 3 };
-	client_flags(&t->out, NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES);
+	if (!t->tls)
+		client_flags(&t->out, NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES);
 	if (t->limits.mode != NBD_MODE_SIMPLE)
 		client_option(&t->out, t->limits.mode == NBD_MODE_EXTENDED ?
 			      NBD_OPT_EXTENDED_HEADERS : NBD_OPT_STRUCTURED_REPLY, NULL, 0);
@@ -149,11 +179,12 @@ static void begin(struct talk_to *t, uint8_t how)
 }
 
 /* The server takes all of it at once: it is less than a socket holds. */
-static void send_all(int fd, const uint8_t *p, size_t n, size_t piece)
+static void send_all(struct talk_to *t, const uint8_t *p, size_t n, size_t piece)
 {
 	while (n) {
 		size_t part = n < piece ? n : piece;
-		ssize_t sent = send(fd, p, part, MSG_NOSIGNAL);
+		ssize_t sent = t->tls ? gnutls_record_send(t->tls, p, part)
+				      : send(t->fd, p, part, MSG_NOSIGNAL);
 
 		if (sent < 0)
 			return; /* it had enough */
@@ -162,30 +193,70 @@ static void send_all(int fd, const uint8_t *p, size_t n, size_t piece)
 	}
 }
 
+/* Nothing more comes from here. */
+static void end_sending(struct talk_to *t)
+{
+	if (t->tls)
+		gnutls_bye(t->tls, GNUTLS_SHUT_WR);
+	shutdown(t->fd, SHUT_WR);
+}
+
 /* ---- what comes back ---- */
 
-static int join(void)
+static void join(struct talk_to *t)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path_of("s"));
-	must(fd >= 0 && !connect(fd, (struct sockaddr *)&addr, sizeof(addr)));
-	return fd;
+	must(t->fd >= 0 && !connect(t->fd, (struct sockaddr *)&addr, sizeof(addr)));
+}
+
+/* Some bytes, or 0 at the end. */
+static ssize_t receive_some(struct talk_to *t, uint8_t *buf, size_t len)
+{
+	struct pollfd p = { t->fd, POLLIN, 0 };
+	ssize_t n;
+
+	do {
+		must((t->tls && gnutls_record_check_pending(t->tls)) ||
+		     poll(&p, 1, PATIENCE_MS) == 1);
+		n = t->tls ? gnutls_record_recv(t->tls, buf, len) : read(t->fd, buf, len);
+	} while (t->tls && (n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED));
+	must(n >= 0 || t->closes); /* inside TLS the end has to be said */
+	return n > 0 ? n : 0;
 }
 
 /* Add what comes to t->in. False: it is the end. */
-static bool receive(int fd, struct bytes *in)
+static bool receive(struct talk_to *t)
 {
 	static uint8_t buf[256 << 10];
-	struct pollfd p = { fd, POLLIN, 0 };
-	ssize_t n;
+	ssize_t n = receive_some(t, buf, sizeof(buf));
 
-	must(poll(&p, 1, PATIENCE_MS) == 1);
-	n = read(fd, buf, sizeof(buf));
-	if (n > 0)
-		bytes_add(in, buf, (size_t)n);
+	bytes_add(&t->in, buf, (size_t)n);
 	return n > 0;
+}
+
+/* STARTTLS. Of what was said outside, t->in gets the greeting. */
+static void go_inside(struct talk_to *t)
+{
+	enum { OUTSIDE = NBD_GREETING_SIZE + NBD_OPTION_REPLY_SIZE };
+
+	client_flags(&t->out, NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES);
+	client_option(&t->out, NBD_OPT_STARTTLS, NULL, 0);
+	send_all(t, t->out.data, t->out.len, SIZE_MAX);
+	while (t->in.len < OUTSIDE)
+		must(receive(t));
+	must(t->in.len == OUTSIDE);
+	must(nbd_get_be32(t->in.data + NBD_GREETING_SIZE + 12) == NBD_REP_ACK);
+	t->in.len = NBD_GREETING_SIZE;
+	t->out.len = 0;
+	must(!gnutls_init(&t->tls, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL));
+	must(!gnutls_priority_set_direct(t->tls, "NORMAL:+ECDHE-PSK:+PSK", NULL));
+	must(!gnutls_credentials_set(t->tls, GNUTLS_CRD_PSK, secret));
+	gnutls_transport_set_int(t->tls, t->fd);
+	gnutls_handshake_set_timeout(t->tls, PATIENCE_MS);
+	must(!gnutls_handshake(t->tls));
 }
 
 /* The end of the handshake in t->in, or 0; the export's flags from it. */
@@ -318,23 +389,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = { data, data + (size < MOST_INPUT ? size : MOST_INPUT) };
 	static struct talk_to t;
-	uint8_t cuts;
+	uint8_t how = fuzz_byte(&in), cuts = fuzz_byte(&in);
 	size_t start;
-	int fd = join();
 
 	t = (struct talk_to){ 0 };
-	begin(&t, fuzz_byte(&in));
-	cuts = fuzz_byte(&in);
+	join(&t);
+	if (how & 0x20)
+		go_inside(&t);
+	begin(&t, how);
 	bytes_add(&t.out, in.at, fuzz_left(&in));
-	send_all(fd, t.out.data, t.handshake, SIZE_MAX);
+	send_all(&t, t.out.data, t.handshake, SIZE_MAX);
 	while (!(start = find_start(&t)))
-		must(receive(fd, &t.in));
+		must(receive(&t));
 	note_requests(&t);
-	send_all(fd, t.out.data + t.handshake, t.out.len - t.handshake, cuts ? cuts : SIZE_MAX);
-	shutdown(fd, SHUT_WR);
-	while (receive(fd, &t.in))
+	send_all(&t, t.out.data + t.handshake, t.out.len - t.handshake, cuts ? cuts : SIZE_MAX);
+	end_sending(&t);
+	while (receive(&t))
 		;
-	close(fd);
+	if (t.tls)
+		gnutls_deinit(t.tls);
+	close(t.fd);
 	if (!t.closes)
 		check_replies(&t, start);
 	bytes_free(&t.out);

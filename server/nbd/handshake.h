@@ -55,7 +55,8 @@
 struct nbd_export_info {
 	/* What requests will be checked against. mode and contexts are the handshake's to fill in. */
 	struct nbd_export_limits limits;
-	uint32_t preferred_block;	/* power of two, >= 512 and >= min_block; 0: 4096 */
+	uint32_t preferred_block;	/* power of two, >= 512 and >= min_block; 0: 4096. If it
+					 * is above max_payload, that is shown */
 	const char *name;		/* the canonical name, also if it was found as "" */
 	size_t name_len;
 	const char *description;	/* may be NULL */

@@ -293,6 +293,8 @@ static bool put_info_block_size(struct nbd_handshake *h, struct nbd_out *out,
 		preferred = 512;
 	if (preferred < min)
 		preferred = min;
+	while (preferred > max) /* a payload must be able to have that */
+		preferred /= 2;
 	nbd_put_be16(p, NBD_INFO_BLOCK_SIZE);
 	nbd_put_be32(p + 2, min);
 	nbd_put_be32(p + 6, preferred);

@@ -151,7 +151,7 @@ static void grant_known(struct world *w, unsigned i, struct nbd_export_info *inf
 	if (i == 2) {
 		info->limits.min_block = 4096;
 		info->limits.max_payload = 1 << 20;
-		info->preferred_block = 65536;
+		info->preferred_block = w->preferred ? w->preferred : 65536;
 	}
 }
 

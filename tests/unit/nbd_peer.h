@@ -57,6 +57,7 @@ struct world {
 	const char *text;	/* for err, instead of a sentence about the name */
 	const char *description; /* of "disk", instead of its own */
 	size_t description_len;
+	uint32_t preferred;	/* block size of "blocks", instead of its own */
 	enum nbd_tls tls;
 	unsigned refs;		/* not yet put */
 	unsigned seats;		/* of them: found for NBD_FIND_ATTACH */

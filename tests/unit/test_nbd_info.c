@@ -94,6 +94,22 @@ START_TEST(info_block_sizes)
 }
 END_TEST
 
+/* An array may want more at once than a payload can have. */
+START_TEST(info_preferred_too_large)
+{
+	static const uint16_t items[] = { NBD_INFO_BLOCK_SIZE };
+
+	w.preferred = 64 << 20;
+	client_flags(&in, FIXED);
+	client_info(&in, NBD_OPT_INFO, "blocks", 1, items);
+	run(NBD_HANDSHAKE_NEED_MORE);
+	expect_info_export(NBD_OPT_INFO, 0x056d);
+	expect_info_blocks(NBD_OPT_INFO, 4096, 1 << 20, 1 << 20);
+	expect_reply(&t.out, &at, NBD_OPT_INFO, NBD_REP_ACK);
+	ends();
+}
+END_TEST
+
 /* No description: no item. Asked for nothing: nothing but EXPORT. */
 START_TEST(info_omits)
 {
@@ -281,6 +297,7 @@ int main(void)
 	tcase_add_test(tc, go_without_no_zeroes);
 	tcase_add_test(tc, info_items);
 	tcase_add_test(tc, info_block_sizes);
+	tcase_add_test(tc, info_preferred_too_large);
 	tcase_add_test(tc, info_omits);
 	tcase_add_test(tc, info_malformed);
 	tcase_add_test(tc, info_name_length);

@@ -275,14 +275,17 @@ static struct budget_need need_of(const struct item *item)
 
 /*
  * The next item of the request whose header was decoded into *item; from: what has become items
- * before. Returns where it ends.
+ * before. Returns where it ends. Pieces meet where blocks do: so do chunks, then, and at odd bounds
+ * only the first and the last piece need more to be read than was asked for.
  */
 static uint64_t take_piece(const struct conn *c, struct item *item, uint64_t from)
 {
 	uint64_t left = item->rq.length - from;
 
 	item->from = from;
-	item->length = is_split(c, item) && left > CONN_PIECE ? CONN_PIECE : left;
+	item->length = left;
+	if (is_split(c, item) && left > CONN_PIECE)
+		item->length = CONN_PIECE - (item->rq.offset + from) % POOL_ALIGN;
 	return from + item->length;
 }
 

@@ -9,8 +9,8 @@ struct pool_buffer {
 	struct pool_buffer *next;
 };
 
-/* From here on straight from the kernel: the heap would keep it, in pieces. */
-enum { MAP_FROM = 128 << 10 };
+/* From here on straight from the kernel: the heap would keep it, in pieces. And by huge pages. */
+enum { MAP_FROM = 128 << 10, HUGE_FROM = 2 << 20 };
 
 static unsigned class_of(size_t len)
 {
@@ -32,7 +32,15 @@ static void *allocate(size_t size)
 	if (size < MAP_FROM)
 		return aligned_alloc(POOL_ALIGN, size);
 	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	/*
+	 * The kernel provides its pages when they are first written to, by the loop, if it reads
+	 * what is cached. Few large ones take a fraction of the time. No matter if there are none.
+	 */
+	if (size >= HUGE_FROM)
+		madvise(p, size, MADV_HUGEPAGE);
+	return p;
 }
 
 static void release(void *buffer, size_t size)

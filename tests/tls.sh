@@ -70,6 +70,15 @@ grep -q "from [^ ]*: TLS: the client's certificate: .*expired" "$LIFTD_LOG" || f
 nbdinfo "$(key bob keys.psk)" >/dev/null
 stop_liftd
 
+pki_certificate "$tmp/ca" "$tmp/vm2" client vm2
+pki_revoke "$tmp/ca" "$tmp/vm2/client-cert.pem" "$tmp/server/ca-crl.pem"
+start_liftd -x disk -p "$port" -o tls=require -o "tls_certificates=$tmp/server" -o tls_verify_peer=yes "$tmp/disk.img"
+nbdinfo "$(certificate vm1)" >/dev/null
+refuses 1 . nbdinfo "$(certificate vm2)"
+grep -q "from [^ ]*: TLS: the client's certificate: .*revoked" "$LIFTD_LOG" || fail "the log does not say that a certificate is revoked"
+stop_liftd
+rm "$tmp/server/ca-crl.pem"
+
 start_liftd -x disk -p "$port" "$tmp/disk.img"
 refuses 1 . nbdinfo "$(certificate vm1)"
 refuses 1 "TLS is not set up on this server" qemu-img info "${qemu[@]}" --image-opts "$qemu_disk"
@@ -148,6 +157,13 @@ rm "$tmp/server/ca-cert.pem"
 pki_certificate "$tmp/ca" "$tmp/server" server localhost
 rm "$tmp/server/ca-cert.pem"
 complains "tls_verify_peer: cannot use $tmp/server/ca-cert.pem" "tls_certificates = $tmp/server" "tls_verify_peer = yes"
+cp "$tmp/ca/ca-cert.pem" "$tmp/server/"
+pki_revoke "$tmp/other" "$tmp/vm1/client-cert.pem" "$tmp/server/ca-crl.pem"
+complains "ca-crl.pem: its list 1 is not signed by an authority in ca-cert.pem" "tls_certificates = $tmp/server" "tls_verify_peer = yes"
+pki_revoke "$tmp/ca" "$tmp/vm1/client-cert.pem" "$tmp/server/ca-crl.pem"
+write_conf require "tls_certificates = $tmp/server" "tls_verify_peer = yes"
+"$BUILD/liftd" --check -c "$tmp/conf" >/dev/null
+rm "$tmp/server/ca-c"*.pem
 write_conf require "tls_certificates = $tmp/server"
 "$BUILD/liftd" --check -c "$tmp/conf" >/dev/null
 

@@ -72,9 +72,10 @@ const struct tunable server_rows[] = {
 	{ .name = "tls_certificates", .kind = TUNABLE_STRING, .max = 4096,
 	  RUNTIME(tls_certificates),
 	  .help = "folder with server-cert.pem and server-key.pem, for TLS",
-	  .paragraph = "With tls_verify_peer also ca-cert.pem, and ca-crl.pem if there is one. They "
-		"are read at the start and by each reload; connections go on with what they have. "
-		"The key must not be readable for everybody." },
+	  .paragraph = "With tls_verify_peer also ca-cert.pem, and if there is one ca-crl.pem, what "
+		"these authorities have revoked. They are read at the start and by each reload; "
+		"connections go on with what they have. The key must not be readable for "
+		"everybody." },
 	{ .name = "tls_psk", .kind = TUNABLE_STRING, .max = 4096, RUNTIME(tls_psk),
 	  .help = "file of users and their keys, for TLS without certificates",
 	  .paragraph = "A line for each: USER:HEXKEY, as psktool writes it. It is read when the "

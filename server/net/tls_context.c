@@ -79,6 +79,64 @@ static int check_time(const char *path, const gnutls_datum_t *pem, char *err, si
 		    now < from ? "is not valid before" : "has expired on", day);
 }
 
+/* Has one of these authorities signed the list? Its age is no matter, whom it names stays revoked. */
+static bool is_signed(gnutls_x509_crl_t crl, gnutls_x509_trust_list_t by)
+{
+	gnutls_x509_trust_list_iter_t at = NULL;
+	gnutls_x509_crt_t ca;
+	bool found = false;
+
+	while (!found && !gnutls_x509_trust_list_iter_get_ca(by, &at, &ca)) {
+		unsigned wrong;
+
+		found = !gnutls_x509_crl_verify(crl, &ca, 1, GNUTLS_VERIFY_DISABLE_CA_SIGN,
+						&wrong) &&
+			!(wrong & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNATURE_FAILURE));
+		gnutls_x509_crt_deinit(ca);
+	}
+	gnutls_x509_trust_list_iter_deinit(at);
+	return found;
+}
+
+/* GnuTLS takes any list, and one of an authority that it does not know revokes nothing. */
+static int add_revoked(struct tls_context *ctx, gnutls_x509_crl_t *crls, unsigned n,
+		       const char *path, char *err, size_t errlen)
+{
+	gnutls_x509_trust_list_t trusted;
+	int res = 0;
+
+	gnutls_certificate_get_trust_list(ctx->x509, &trusted);
+	for (unsigned i = 0; i < n; i++) {
+		if (!res && !is_signed(crls[i], trusted))
+			res = fail(err, errlen, -EINVAL, "cannot use %s: its list %u is not signed by "
+				   "an authority in ca-cert.pem", path, i + 1);
+		if (!res && gnutls_x509_trust_list_add_crls(trusted, &crls[i], 1, 0, 0) == 1)
+			continue; /* it is theirs now */
+		if (!res)
+			res = fail(err, errlen, -ENOMEM, "out of memory");
+		gnutls_x509_crl_deinit(crls[i]);
+	}
+	return res;
+}
+
+static int load_revoked(struct tls_context *ctx, const char *path, char *err, size_t errlen)
+{
+	gnutls_datum_t pem = { NULL, 0 };
+	gnutls_x509_crl_t *crls = NULL;
+	unsigned n = 0;
+	int res = load(path, &pem, err, errlen), r;
+
+	if (res)
+		return res;
+	r = gnutls_x509_crl_list_import2(&crls, &n, &pem, GNUTLS_X509_FMT_PEM, 0);
+	gnutls_free(pem.data);
+	if (r < 0)
+		return fail(err, errlen, -EINVAL, "cannot use %s: %s", path, gnutls_strerror(r));
+	res = add_revoked(ctx, crls, n, path, err, errlen);
+	gnutls_free(crls);
+	return res;
+}
+
 /* The certificates that clients' must be signed by, and those that are revoked. */
 static int load_authority(struct tls_context *ctx, const char *folder, char *err, size_t errlen)
 {
@@ -93,12 +151,9 @@ static int load_authority(struct tls_context *ctx, const char *folder, char *err
 			    "tls_verify_peer: cannot use %s: %s", path,
 			    res ? gnutls_strerror(res) : "there is no certificate in it");
 	snprintf(path, sizeof(path), "%s/ca-crl.pem", folder);
-	if (stat(path, &st))
-		return errno == ENOENT ? 0 : fail(err, errlen, -errno, "cannot read %s: %s", path,
-						  strerror(errno));
-	res = gnutls_certificate_set_x509_crl_file(ctx->x509, path, GNUTLS_X509_FMT_PEM);
-	return res >= 0 ? 0 : fail(err, errlen, -EINVAL, "cannot use %s: %s", path,
-				   gnutls_strerror(res));
+	if (stat(path, &st) && errno == ENOENT)
+		return 0;
+	return load_revoked(ctx, path, err, errlen);
 }
 
 static int load_certificates(struct tls_context *ctx, const struct tls_files *files, char *err,

@@ -29,3 +29,11 @@ pki_certificate()
 		--load-privkey "$dir/$kind-key.pem" --template "$dir/$kind.info" --outfile "$dir/$kind-cert.pem" 2>/dev/null
 	[[ $ca -ef $dir ]] || cp "$ca/ca-cert.pem" "$dir/"
 }
+
+# pki_revoke AUTHORITY CERTIFICATE FILE: the authority's list of what it has revoked, with this certificate alone
+pki_revoke()
+{
+	printf 'crl_next_update = 1\ncrl_number = 1\n' >"$1/crl.info"
+	certtool --generate-crl --load-ca-certificate "$1/ca-cert.pem" --load-ca-privkey "$1/ca-key.pem" \
+		--load-certificate "$2" --template "$1/crl.info" --outfile "$3" 2>/dev/null
+}

@@ -4,13 +4,101 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "server/net/tls_internal.h"
+
+/* Records in a row that bring no data: more are an attack. */
+enum { MAX_EMPTY = 32 };
+
+/* ---- the socket, as GnuTLS sees it ---- */
+
+/* GnuTLS says that it wants more after some records, too: only here it is known what the socket had. */
+static ssize_t pull(gnutls_transport_ptr_t ptr, void *to, size_t room)
+{
+	struct tls_session *s = ptr;
+	ssize_t n = recv(s->fd, to, room, MSG_DONTWAIT);
+
+	s->dry = n < 0 && errno == EAGAIN;
+	return n;
+}
+
+static ssize_t send_now(struct tls_session *s, const struct iovec *iov, int n)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+
+	return sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* What the socket did not take, behind what is there already; the first `done` bytes it did take. */
+static int keep_unsent(struct tls_session *s, const giovec_t *iov, int n, size_t done)
+{
+	size_t len = s->unsent_len;
+	char *unsent;
+
+	for (int i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	len -= done;
+	if (len == s->unsent_len)
+		return 0;
+	unsent = realloc(s->unsent, len);
+	if (!unsent)
+		return -ENOMEM;
+	s->unsent = unsent;
+	for (int i = 0; i < n; i++) {
+		size_t skipped = done < iov[i].iov_len ? done : iov[i].iov_len;
+		size_t part = iov[i].iov_len - skipped;
+
+		done -= skipped;
+		memcpy(s->unsent + s->unsent_len, (const char *)iov[i].iov_base + skipped, part);
+		s->unsent_len += part;
+	}
+	return 0;
+}
+
+/*
+ * In the handshake GnuTLS waits for the socket and goes on by itself. Later it must not see that it
+ * is full: a record that it has not got rid of is lost to it when a change of keys comes between.
+ */
+static ssize_t push(gnutls_transport_ptr_t ptr, const giovec_t *iov, int n)
+{
+	struct tls_session *s = ptr;
+	ssize_t sent = s->unsent_len ? 0 : send_now(s, iov, n);
+	size_t len = 0;
+
+	if (!s->shaken || (sent < 0 && errno != EAGAIN && errno != EINTR))
+		return sent;
+	if (keep_unsent(s, iov, n, sent < 0 ? 0 : (size_t)sent)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	for (int i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return (ssize_t)len;
+}
+
+/* 0 when nothing is unsent any more, or a negative errno. */
+static int flush(struct tls_session *s)
+{
+	while (s->unsent_len) {
+		ssize_t n = send_now(s, &(struct iovec){ s->unsent, s->unsent_len }, 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		s->unsent_len -= (size_t)n;
+		memmove(s->unsent, s->unsent + n, s->unsent_len);
+	}
+	free(s->unsent);
+	s->unsent = NULL;
+	return 0;
+}
 
 /* ---- life ---- */
 
 /* The credentials, and what clients have to show. A GnuTLS error. */
-static int set_up(struct tls_session *s, int fd)
+static int set_up(struct tls_session *s)
 {
 	struct tls_context *ctx = s->ctx;
 	int res = gnutls_priority_set(s->tls, ctx->priority);
@@ -26,7 +114,9 @@ static int set_up(struct tls_session *s, int fd)
 		gnutls_session_set_verify_cert2(s->tls, s->purpose, 1, 0);
 	}
 	gnutls_session_set_ptr(s->tls, s);
-	gnutls_transport_set_int(s->tls, fd);
+	gnutls_transport_set_ptr(s->tls, s);
+	gnutls_transport_set_pull_function(s->tls, pull);
+	gnutls_transport_set_vec_push_function(s->tls, push);
 	return res;
 }
 
@@ -37,8 +127,9 @@ struct tls_session *tls_session_new(struct tls_context *ctx, int fd)
 	if (!s)
 		return NULL;
 	s->ctx = tls_context_get(ctx);
-	if (gnutls_init(&s->tls, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL |
-			GNUTLS_NO_TICKETS) || set_up(s, fd)) {
+	s->fd = fd;
+	if (gnutls_init(&s->tls, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS) ||
+	    set_up(s)) {
 		tls_session_free(s);
 		return NULL;
 	}
@@ -52,6 +143,7 @@ void tls_session_free(struct tls_session *s)
 	if (s->tls)
 		gnutls_deinit(s->tls);
 	tls_context_put(s->ctx);
+	free(s->unsent);
 	free(s);
 }
 
@@ -187,12 +279,19 @@ const char *tls_description(const struct tls_session *s)
 /* As read on one piece: how much came, 0 at the end, or an error of GnuTLS. */
 static ssize_t receive(struct tls_session *s, void *to, size_t room)
 {
-	ssize_t n;
+	for (unsigned empty = 0; empty < MAX_EMPTY;) {
+		ssize_t n;
 
-	do
+		s->dry = false;
 		n = gnutls_record_recv(s->tls, to, room);
-	while (n == GNUTLS_E_INTERRUPTED || n == GNUTLS_E_WARNING_ALERT_RECEIVED);
-	return n;
+		if (n == GNUTLS_E_INTERRUPTED)
+			continue;
+		/* Nothing but a new key, a warning or an empty record: there may be more behind it. */
+		if (n != GNUTLS_E_WARNING_ALERT_RECEIVED && (n != GNUTLS_E_AGAIN || s->dry))
+			return n;
+		empty++;
+	}
+	return GNUTLS_E_TOO_MANY_EMPTY_PACKETS;
 }
 
 ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, int n)
@@ -277,35 +376,40 @@ static const void *next_record(const struct cursor *from, char *stage, size_t *l
 	return stage;
 }
 
+/* The next record, whose bytes are pending until the socket has all of it. 0 or a negative errno. */
+static int send_record(struct tls_session *s, const struct cursor *c, char *stage)
+{
+	size_t len;
+	const void *data = next_record(c, stage, &len);
+	ssize_t sent = gnutls_record_send(s->tls, data, len);
+
+	if (sent <= 0)
+		return -EPIPE;
+	s->pending = (size_t)sent;
+	return 0;
+}
+
 ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, int n, void *stage)
 {
 	struct cursor c = { iov, n, 0 };
 	size_t total = 0;
 
 	skip(&c, 0);
-	while (c.n || s->pending) {
-		const void *data = NULL;
-		size_t len = 0;
-		ssize_t sent;
+	while (c.n) {
+		int res = s->send_failed ? -EPIPE : flush(s);
 
-		if (!s->pending)
-			data = next_record(&c, stage, &len);
-		sent = s->send_failed ? GNUTLS_E_PUSH_ERROR
-				      : gnutls_record_send(s->tls, data, len);
-		if (sent == GNUTLS_E_INTERRUPTED || sent == GNUTLS_E_AGAIN) {
-			s->pending += len;
-			if (sent == GNUTLS_E_INTERRUPTED)
-				continue;
-			break;
-		}
-		if (sent < 0) {
+		if (!res && !s->pending)
+			res = send_record(s, &c, stage);
+		if (res && res != -EAGAIN) {
 			s->send_failed = true;
 			errno = EPIPE;
 			return -1;
 		}
+		if (s->unsent_len)
+			break;
+		total += s->pending;
+		skip(&c, s->pending);
 		s->pending = 0;
-		total += (size_t)sent;
-		skip(&c, (size_t)sent);
 	}
 	if (!total && n) {
 		errno = EAGAIN;
@@ -316,6 +420,6 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, int n, void *s
 
 void tls_bye(struct tls_session *s)
 {
-	if (s->shaken && !s->error && !s->send_failed && !s->pending)
+	if (s->shaken && !s->error && !s->send_failed && !s->unsent_len)
 		gnutls_bye(s->tls, GNUTLS_SHUT_WR);
 }

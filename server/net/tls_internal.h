@@ -29,7 +29,11 @@ struct tls_session {
 	struct tls_context *ctx; /* a reference */
 	gnutls_session_t tls;
 	gnutls_typed_vdata_st purpose[1]; /* of clients' certificates */
-	size_t pending;          /* bytes of a record that the socket did not take so far */
+	int fd;                  /* not ours */
+	bool dry;                /* the last read of the socket found nothing */
+	char *unsent;            /* encrypted, and not taken by the socket so far; NULL: nothing is */
+	size_t unsent_len;
+	size_t pending;          /* bytes of the caller's that are in it */
 	int error;               /* of GnuTLS: nothing is received after it; 0: none */
 	bool send_failed;        /* nothing more is sent; what the other end had sent can be read */
 	bool shaken;             /* the handshake is done */

@@ -91,6 +91,14 @@ static void client_says(const char *text)
 	ck_assert_int_eq(gnutls_record_send(client, text, strlen(text)), (ssize_t)strlen(text));
 }
 
+/* What there is, behind the server's new key if there is one. */
+static ssize_t client_hears(void *to, size_t room)
+{
+	ssize_t n = gnutls_record_recv(client, to, room);
+
+	return n == GNUTLS_E_AGAIN ? gnutls_record_recv(client, to, room) : n;
+}
+
 static void client_goes(void)
 {
 	close(fd[1]);
@@ -191,6 +199,69 @@ START_TEST(the_end)
 }
 END_TEST
 
+/* A new key, and what the client says with it, in one go: nothing tells of the latter a second time. */
+START_TEST(a_new_key)
+{
+	char text[100];
+
+	client_says("before ");
+	ck_assert_int_eq(gnutls_session_key_update(client, _i ? GNUTLS_KU_PEER : 0), 0);
+	client_says("after");
+	ck_assert_int_eq(receive(text, sizeof(text)), 12);
+	ck_assert_mem_eq(text, "before after", 12);
+	ck_assert_int_eq(tls_sendv(server, &(struct iovec){ large, 100 }, 1, stage), 100);
+	ck_assert_int_eq(client_hears(got, LARGE), 100);
+}
+END_TEST
+
+/* The client wants a new key of the server, whose socket is full: then and always, nothing is lost. */
+START_TEST(a_new_key_while_full)
+{
+	size_t sent = 0, came = 0;
+	unsigned keys = 0;
+
+	while (came < LARGE) {
+		struct iovec iov = { large + sent, LARGE - sent };
+		char text[10];
+		ssize_t n;
+
+		while (iov.iov_len && (n = tls_sendv(server, &iov, 1, stage)) > 0) {
+			sent += (size_t)n;
+			iov = (struct iovec){ large + sent, LARGE - sent };
+		}
+		ck_assert(!iov.iov_len || errno == EAGAIN);
+		if (keys < 5) {
+			ck_assert_int_eq(gnutls_session_key_update(client, GNUTLS_KU_PEER), 0);
+			keys++;
+		}
+		ck_assert_int_eq(receive(text, sizeof(text)), -1);
+		ck_assert_int_eq(errno, EAGAIN);
+		while ((n = client_hears(got + came, LARGE - came)) > 0)
+			came += (size_t)n;
+		ck_assert(came == LARGE || n == GNUTLS_E_AGAIN);
+	}
+	ck_assert_uint_eq(keys, 5);
+	ck_assert_mem_eq(got, large, LARGE);
+}
+END_TEST
+
+/* Records that bring nothing: a few are passed over, but nobody keeps the server at reading them. */
+START_TEST(empty_records)
+{
+	char text[100];
+
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(gnutls_record_send2(client, "", 0, 1, 0), 0);
+	client_says("after");
+	ck_assert_int_eq(receive(text, sizeof(text)), 5);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(gnutls_record_send2(client, "", 0, 1, 0), 0);
+	client_says("too late");
+	ck_assert_int_eq(receive(text, sizeof(text)), -1);
+	ck_assert_int_eq(errno, ECONNRESET);
+}
+END_TEST
+
 START_TEST(no_tls_at_all)
 {
 	char text[100];
@@ -222,6 +293,9 @@ int main(void)
 	tcase_add_test(tc, a_full_socket);
 	tcase_add_test(tc, gone_after_speaking);
 	tcase_add_loop_test(tc, the_end, 0, 2);
+	tcase_add_loop_test(tc, a_new_key, 0, 2);
+	tcase_add_test(tc, a_new_key_while_full);
+	tcase_add_test(tc, empty_records);
 	tcase_add_test(tc, no_tls_at_all);
 	tcase_add_test(tc, says_bye);
 	suite_add_tcase(s, tc);

@@ -86,5 +86,15 @@ is_ro false as alice
 nbdinfo "nbd+unix:///disk?socket=$SOCK" >out
 grep -q 'without TLS' out || fail "by the Unix socket: $(<out)"
 stop_liftd
+
+# Its words change with a restart: until then it needs the keys that it has, whatever a reload finds.
+printf '[server]\nlisten = 127.0.0.1:%s tls=require\ntls_psk = %s/keys\n[export disk]\npath = disk.img\n' "$port" "$tmp" >conf
+start_liftd -c conf
+nbdinfo "nbds://alice@127.0.0.1:$port/disk?tls-psk-file=$tmp/keys" >out
+sed -i 's/ tls=require//; /tls_psk/d' conf
+ctl reload | grep -q "restart: listen" || fail "a reload that takes TLS from a socket does not ask for a restart"
+nbdinfo "nbds://alice@127.0.0.1:$port/disk?tls-psk-file=$tmp/keys" >out
+! nbdinfo "nbd://127.0.0.1:$port/disk" >out 2>&1 || fail "without TLS after a reload"
+stop_liftd
 refuses 2 "none/server-cert.pem" "$BUILD/liftd" --check -o listen='127.0.0.1:1 tls=allow' -o tls_certificates="$tmp/none" \
 	disk.img

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/export/endpoint.h"
 #include "server/liftd/config.h"
 #include "server/net/log.h"
 #include "server/net/removal.h"
@@ -305,14 +306,29 @@ static void remove_exports(struct reloading *r)
 	}
 }
 
+/*
+ * Keys are there before anybody needs them. Sockets stay as they are until a restart: one that has
+ * TLS of its own goes on with the keys that there were, if the file has no use for any.
+ */
+static void swap_server(struct reloading *r)
+{
+	struct service *s = r->service;
+	bool tls = r->config.tls;
+
+	if (tls)
+		service_set_tls(s, r->config.tls);
+	r->config.tls = NULL;
+	server_set_params(&s->server, &r->config.server);
+	if (!tls && !endpoints_want_tls(&s->server.params))
+		service_set_tls(s, NULL);
+}
+
 static void commit(struct reloading *r)
 {
 	commit_exports(r);
 	remove_exports(r);
 	swap_rules(r);
-	service_set_tls(r->service, r->config.tls);
-	r->config.tls = NULL;
-	server_set_params(&r->service->server, &r->config.server);
+	swap_server(r);
 	log_set_level((enum log_level)r->service->server.params.log);
 }
 

@@ -103,6 +103,10 @@ by_hand cycles 200
 wait_for '[[ $(fds) -le $before ]]' 30
 stop_liftd
 
+start_liftd -x disk -p "$port" --threads 1 -o tls=allow -o "tls_certificates=$tmp/server" "$tmp/disk.img"
+by_hand crumbs
+stop_liftd
+
 # ---- new certificates, and none, while a client is there -------------------------------------------------------
 
 # write_conf TLS [LINE...]

@@ -8,7 +8,10 @@
 #include "server/net/log.h"
 #include "server/net/service.h"
 
-enum { READ_SIZE = 64 << 10 };
+enum {
+	READ_SIZE = 64 << 10,
+	MAX_FEEDS = 16, /* before others get their turn */
+};
 
 /* ---- what the protocol asks about exports ---- */
 
@@ -235,7 +238,7 @@ void handshake_work(struct conn *c)
 		secure_continue(c);
 		return;
 	}
-	for (;;) {
+	for (unsigned feeds = 0;; feeds++) {
 		res = c->watches_write ? -EAGAIN : send_out(c);
 		if (res)
 			break;
@@ -251,6 +254,10 @@ void handshake_work(struct conn *c)
 			nbd_handshake_export(&c->hs->h, &info);
 			if (conn_start(c, &info))
 				conn_ready(c);
+			return;
+		}
+		if (feeds == MAX_FEEDS) {
+			conn_ready(c);
 			return;
 		}
 		res = feed(c);

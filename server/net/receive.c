@@ -619,7 +619,7 @@ void conn_receive(struct conn *c)
 		at_end_of_file(c);
 		return;
 	}
-	drained = (size_t)n < want;
+	drained = (size_t)n < want && !(c->tls && tls_has_more(c->tls));
 	if (direct) {
 		size_t got = (size_t)n < direct ? (size_t)n : direct;
 

@@ -8,8 +8,10 @@
 
 #include "server/net/tls_internal.h"
 
-/* Records in a row that bring no data: more are an attack. */
-enum { MAX_EMPTY = 32 };
+enum {
+	MAX_RECORDS = 256, /* in one read: they may hold a byte each, and others wait */
+	MAX_EMPTY = 32,    /* in a row that bring no data: more are an attack */
+};
 
 /* ---- the socket, as GnuTLS sees it ---- */
 
@@ -297,13 +299,19 @@ static ssize_t receive(struct tls_session *s, void *to, size_t room)
 ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, int n)
 {
 	size_t total = 0, at = 0;
+	unsigned records = 0;
 	ssize_t got = 0;
 
+	s->more = false;
 	for (int i = 0; i < n && !s->at_end && !s->error;) {
 		if (at == iov[i].iov_len) {
 			at = 0;
 			i++;
 			continue;
+		}
+		if (records++ == MAX_RECORDS) {
+			s->more = true;
+			break;
 		}
 		got = receive(s, (char *)iov[i].iov_base + at, iov[i].iov_len - at);
 		if (got == GNUTLS_E_AGAIN)
@@ -328,6 +336,11 @@ ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, int n)
 		return 0;
 	errno = EAGAIN;
 	return -1;
+}
+
+bool tls_has_more(const struct tls_session *s)
+{
+	return s->more;
 }
 
 bool tls_at_end(const struct tls_session *s)

@@ -72,10 +72,12 @@ const char *tls_description(const struct tls_session *s);
 /*
  * As readv: fills the pieces as far as there is something. The bytes read; 0: the other end closed
  * TLS in order; -1 with errno: EAGAIN, or what ended it. Less than there is room for: the socket is
- * empty, or at its end: tls_at_end.
+ * empty, or at its end: tls_at_end; or so small are the records that others should have their turn
+ * first: tls_has_more.
  */
 ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, int n);
 bool tls_at_end(const struct tls_session *s);
+bool tls_has_more(const struct tls_session *s);
 
 /*
  * As sendmsg: the bytes of iov that went out, from the first on, or -1 with errno. If not all went,

@@ -30,6 +30,7 @@ struct tls_session {
 	gnutls_session_t tls;
 	gnutls_typed_vdata_st purpose[1]; /* of clients' certificates */
 	int fd;                  /* not ours */
+	bool more;               /* the last read did not come to the end of what is there */
 	bool dry;                /* the last read of the socket found nothing */
 	char *unsent;            /* encrypted, and not taken by the socket so far; NULL: nothing is */
 	size_t unsent_len;

@@ -6,13 +6,14 @@
   serial      prints the serial number of the server's certificate
   hold        attaches and prints that number; after a line on stdin reads a block, and prints a new connection's number
   cycles N    connects, shakes hands and goes, N times
+  crumbs      while a client sends data of an option and of a WRITE a byte a record, others are served (by one thread)
   crooked     handshakes that end, or turn into something else, at each byte
 
 WHERE is as in nbdraw.py.
 """
-import os, socket, ssl, struct, sys, warnings
+import os, socket, ssl, struct, sys, threading, warnings
 
-from nbdraw import Client, Closed, READ, option, request
+from nbdraw import Client, Closed, READ, WRITE, option, request
 
 ABORT, LIST, STARTTLS, GO, STRUCTURED, SET_CONTEXT = 2, 3, 5, 7, 8, 10
 ACK, ERR_INVALID = 1, 0x80000003
@@ -112,6 +113,68 @@ def cycles(where, ca, n):
         if i % 2:
             c.s.unwrap() if i % 4 == 1 and i % 3 else None
         c.s.close()
+
+
+class Sealed:
+    """A client that makes its records first, and sends them when it likes."""
+    def __init__(self, where, ca):
+        self.c = connect(where)
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context(ca).wrap_bio(self.incoming, self.outgoing, server_hostname='localhost')
+        self.wait(self.tls.do_handshake)
+        self.flush()
+
+    def wait(self, do, *args):
+        while True:
+            try:
+                return do(*args)
+            except ssl.SSLWantReadError:
+                self.flush()
+                data = self.c.s.recv(65536)
+                assert data, 'closed'
+                self.incoming.write(data)
+
+    def flush(self):
+        self.c.s.sendall(self.outgoing.read())
+
+    def send(self, data):
+        self.tls.write(data)
+
+    def recv(self, n):
+        data = b''
+        while len(data) < n:
+            data += self.wait(self.tls.read, n - len(data))
+        return data
+
+    def option_reply(self):
+        kind, length = struct.unpack('>II', self.recv(20)[12:])
+        self.recv(length)
+        return kind
+
+
+def crumbs(where, ca):
+    n = 400000
+    for write in False, True:
+        c = Sealed(where, ca)
+        if write:
+            c.send(option(GO, struct.pack('>IH', 0, 0)))
+            while c.option_reply() != ACK:
+                pass
+            c.send(request(WRITE, 1, 0, n))
+        else:
+            c.send(option(0x7777)[:12] + struct.pack('>I', n))
+        for i in range(n):
+            c.send(b'x')
+        answered = []
+        def talk():
+            c.flush()
+            c.recv(16)
+            answered.append(True)
+        t = threading.Thread(target=talk)
+        t.start()
+        secure(connect(where), context(ca)).s.close()
+        assert not answered, 'nobody was served before the whole of it had been read'
+        t.join()
 
 
 def hello(ca):

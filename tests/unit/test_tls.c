@@ -262,6 +262,44 @@ START_TEST(empty_records)
 }
 END_TEST
 
+/* In place of the client's socket, which does not hold many records that are sent one by one. */
+static char heap[64 << 10];
+static size_t heaped;
+
+static ssize_t to_heap(gnutls_transport_ptr_t ptr, const void *data, size_t len)
+{
+	(void)ptr;
+	ck_assert_uint_le(heaped + len, sizeof(heap));
+	memcpy(heap + heaped, data, len);
+	heaped += len;
+	return (ssize_t)len;
+}
+
+/* The smaller they are the more work they make: of a byte each not too many are read at once. */
+START_TEST(small_records)
+{
+	char text[1000];
+	ssize_t n, came = 0;
+
+	gnutls_transport_set_push_function(client, to_heap);
+	for (size_t i = 0; i < sizeof(text); i++)
+		ck_assert_int_eq(gnutls_record_send(client, large + i, 1), 1);
+	ck_assert_int_eq(write(fd[1], heap, heaped), (ssize_t)heaped);
+	n = receive(text, sizeof(text));
+	ck_assert_int_lt(n, 500);
+	ck_assert(tls_has_more(server));
+	for (came = n; tls_has_more(server); came += n) {
+		n = receive(text + came, sizeof(text) - (size_t)came);
+		ck_assert_int_gt(n, 0);
+	}
+	ck_assert_int_eq(came, sizeof(text));
+	ck_assert_mem_eq(text, large, sizeof(text));
+	ck_assert_int_eq(receive(text, 1), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert(!tls_has_more(server));
+}
+END_TEST
+
 START_TEST(no_tls_at_all)
 {
 	char text[100];
@@ -296,6 +334,7 @@ int main(void)
 	tcase_add_loop_test(tc, a_new_key, 0, 2);
 	tcase_add_test(tc, a_new_key_while_full);
 	tcase_add_test(tc, empty_records);
+	tcase_add_test(tc, small_records);
 	tcase_add_test(tc, no_tls_at_all);
 	tcase_add_test(tc, says_bye);
 	suite_add_tcase(s, tc);

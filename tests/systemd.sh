@@ -129,6 +129,18 @@ port=$(sed -n 's/.*listening on 127.0.0.1:\([0-9]*\)$/\1/p' log2)
 CTL=$tmp/control ctl list >/dev/null || fail "control is not used"
 stop_activated
 
+# What keeps clients out of one socket would not hold for that which comes in its place.
+for words in "listen = 127.0.0.1:0 readonly" "listen = 127.0.0.1:0 tls=require" "unix = $tmp/sock readonly"; do
+	sed "s|^${words%% *} = .*|$words|" liftd.conf >words.conf
+	echo "liftd:00112233445566778899aabbccddeeff" >keys
+	chmod 600 keys
+	sed -i "s|^control.*|&\ntls_psk = $tmp/keys|" words.conf
+	"$BUILD/liftd" -c words.conf --check >/dev/null
+	rm -f u
+	refuses 2 "${words%% *}: systemd passes other sockets instead of '${words#*= }'" \
+		python3 "$tests/helpers/activate.py" "${words%% *}=$tmp/u" "$BUILD/liftd" -c words.conf
+done
+
 rm -f u
 refuses 2 "called 'http'; expected listen, unix or control" \
 	python3 "$tests/helpers/activate.py" http="$tmp/u" "$BUILD/liftd" -c liftd.conf

@@ -8,6 +8,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "server/export/endpoint.h"
 #include "server/net/control_socket.h"
 #include "server/net/listener.h"
 #include "server/net/service.h"
@@ -40,6 +41,26 @@ static int take_one(struct service *s, int fd, const char *name, struct activati
 			 listen_passed(s, fd, err, errlen);
 }
 
+/* No words of theirs would reach the sockets that come instead of them, such as that these want TLS. */
+static int check_words(const struct service *s, char *const *texts, bool unix_sockets, char *err,
+		       size_t errlen)
+{
+	struct endpoint e;
+
+	for (; texts && *texts; texts++) {
+		if (unix_sockets ? endpoint_parse_unix(*texts, &e, err, errlen) :
+				   endpoint_parse_listen(*texts, &e, err, errlen))
+			return -EINVAL;
+		if (!e.readonly && (!e.own_tls || e.tls == s->server.params.tls))
+			continue;
+		snprintf(err, errlen, "%s: systemd passes other sockets instead of '%.100s', and tls= "
+			 "and readonly would not hold for them; expected none of these words",
+			 unix_sockets ? "unix" : "listen", *texts);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int activation_take(struct service *s, struct activation *a, char *err, size_t errlen)
 {
 	char **names = NULL;
@@ -55,5 +76,9 @@ int activation_take(struct service *s, struct activation *a, char *err, size_t e
 		free(names[i]);
 	}
 	free(names);
+	if (!res && a->listen)
+		res = check_words(s, s->server.params.listen, false, err, errlen);
+	if (!res && a->unix_sockets)
+		res = check_words(s, s->server.params.unix_sockets, true, err, errlen);
 	return n < 0 ? n : res;
 }

@@ -19,7 +19,8 @@ struct activation {
 
 /*
  * Takes all sockets that were passed into use. 0, also if there are none; -EINVAL with a sentence
- * in err: a name or a socket that is of no use; another negative errno. Main thread, once.
+ * in err: a name or a socket that is of no use, or what is passed takes the place of a setting with
+ * words that keep clients out; another negative errno. Main thread, once.
  */
 int activation_take(struct service *s, struct activation *a, char *err, size_t errlen);
 

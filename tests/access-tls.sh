@@ -11,6 +11,7 @@ cd "$tmp"
 pki_authority ca "the authority"
 pki_certificate ca server server localhost
 for who in alice backup7 mallory; do pki_certificate ca "$who" client "$who"; done
+pki_certificate ca ops client 'ops+"1"'
 for who in alice bob; do psktool -u "$who" -p keys >/dev/null 2>&1; done
 
 make_image disk.img 4M
@@ -50,9 +51,11 @@ says()
 
 start_liftd -o listen="127.0.0.1:$port" -o listen="127.0.0.1:$plain tls=off readonly" -o tls=require \
 	-o tls_certificates="$tmp/server" -o tls_verify_peer=1 -o tls_psk="$tmp/keys" \
-	-o access='tls:alice rw, tls:backup* ro, ip:127.0.0.1 ro, tls:mallory no' -x disk disk.img
+	-o access='tls:alice rw, tls:backup* ro, ip:127.0.0.1 ro, tls:mallory no, tls:ops+"1" no' -x disk disk.img
 is_ro false as alice
 is_ro true as backup7
+# As it stands in the certificate, whatever X.509's own way of writing it down.
+says "'ops\+\"1\"' at 127\.0\.0\.1 is not permitted: its access list has 'tls:ops\+\"1\" no'" as ops
 says "export 'disk': 'mallory' at 127\.0\.0\.1 is not permitted: its access list has 'tls:mallory no'" as mallory
 ! qemu-img info --object "tls-creds-x509,id=t,dir=$tmp/mallory,endpoint=client" --image-opts \
 	"driver=nbd,host=127.0.0.1,port=$port,export=disk,tls-creds=t" >out 2>&1

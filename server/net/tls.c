@@ -176,13 +176,51 @@ static void explain_certificate(struct tls_session *s)
 	gnutls_free(text.data);
 }
 
+/*
+ * GnuTLS writes a common name as part of a whole name: with a backslash before some characters, or
+ * in hexadecimal behind a #, if it is no text or there is a NUL in it, which nobody can mean.
+ */
+static int take_common_name(struct tls_session *s, const char *text)
+{
+	size_t n = 0;
+
+	if (*text == '#')
+		return GNUTLS_E_ILLEGAL_PARAMETER;
+	for (; *text; text++) {
+		if (*text == '\\' && text[1])
+			text++;
+		if (n == TLS_NAME_MAX)
+			return GNUTLS_E_ILLEGAL_PARAMETER;
+		s->name[n++] = *text;
+	}
+	s->name[n] = '\0';
+	return 0;
+}
+
+static int name_of(struct tls_session *s, gnutls_x509_crt_t crt)
+{
+	char text[2 * TLS_NAME_MAX + 1];
+	size_t len = sizeof(text);
+	int res = gnutls_x509_crt_get_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, 0, text, &len);
+
+	if (!res)
+		return take_common_name(s, text);
+	if (res != GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+		return res;
+	len = sizeof(s->name);
+	res = gnutls_x509_crt_get_dn(crt, s->name, &len);
+	/* What it does not end with does not count: a NUL within would make it another's name. */
+	if (!res && (len >= sizeof(s->name) || strlen(s->name) != len))
+		res = GNUTLS_E_ILLEGAL_PARAMETER;
+	return res;
+}
+
 /* The common name, or the whole name, of the client's certificate. A GnuTLS error. */
 static int name_of_certificate(struct tls_session *s)
 {
 	unsigned n;
 	const gnutls_datum_t *der = gnutls_certificate_get_peers(s->tls, &n);
 	gnutls_x509_crt_t crt;
-	size_t len = sizeof(s->name);
 	int res;
 
 	if (!der || !n)
@@ -192,16 +230,8 @@ static int name_of_certificate(struct tls_session *s)
 		return res;
 	res = gnutls_x509_crt_import(crt, &der[0], GNUTLS_X509_FMT_DER);
 	if (!res)
-		res = gnutls_x509_crt_get_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, 0,
-						    s->name, &len);
-	if (res == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE) {
-		len = sizeof(s->name);
-		res = gnutls_x509_crt_get_dn(crt, s->name, &len);
-	}
+		res = name_of(s, crt);
 	gnutls_x509_crt_deinit(crt);
-	/* What it does not end with does not count: a NUL within would make it another's name. */
-	if (!res && (len >= sizeof(s->name) || strlen(s->name) != len))
-		res = GNUTLS_E_ILLEGAL_PARAMETER;
 	return res;
 }
 

@@ -167,7 +167,19 @@ complains "ca-crl.pem: its list 1 is not signed by an authority in ca-cert.pem" 
 pki_revoke "$tmp/ca" "$tmp/vm1/client-cert.pem" "$tmp/server/ca-crl.pem"
 write_conf require "tls_certificates = $tmp/server" "tls_verify_peer = yes"
 "$BUILD/liftd" --check -c "$tmp/conf" >/dev/null
-rm "$tmp/server/ca-c"*.pem
+rm "$tmp/server/ca-crl.pem"
+mkdir "$tmp/old"
+printf '%s\n' "cn = the authority" ca cert_signing_key 'activation_date = "2001-01-01 00:00:00"' \
+	'expiration_date = "2001-02-03 04:05:06"' >"$tmp/old/ca.info"
+certtool --generate-self-signed --load-privkey "$tmp/ca/ca-key.pem" --template "$tmp/old/ca.info" \
+	--outfile "$tmp/server/ca-cert.pem" 2>/dev/null
+complains "the certificate $tmp/server/ca-cert.pem has expired on 2001-02-03" "tls_certificates = $tmp/server" \
+	"tls_verify_peer = yes"
+# Of several one must be good.
+cat "$tmp/ca/ca-cert.pem" >>"$tmp/server/ca-cert.pem"
+write_conf require "tls_certificates = $tmp/server" "tls_verify_peer = yes"
+"$BUILD/liftd" --check -c "$tmp/conf" >/dev/null
+rm "$tmp/server/ca-cert.pem"
 write_conf require "tls_certificates = $tmp/server"
 "$BUILD/liftd" --check -c "$tmp/conf" >/dev/null
 

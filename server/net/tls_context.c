@@ -55,28 +55,53 @@ static int load(const char *path, gnutls_datum_t *out, char *err, size_t errlen)
 /* ---- X.509 ---- */
 
 /* Is today within the certificate's time? */
-static int check_time(const char *path, const gnutls_datum_t *pem, char *err, size_t errlen)
+static int check_time(const char *path, gnutls_x509_crt_t crt, char *err, size_t errlen)
 {
 	time_t now = time(NULL), from, until;
-	gnutls_x509_crt_t crt;
 	char day[32];
 	struct tm tm;
-	int res = gnutls_x509_crt_init(&crt);
 
-	if (res)
-		return fail(err, errlen, -ENOMEM, "%s: %s", path, gnutls_strerror(res));
-	res = gnutls_x509_crt_import(crt, pem, GNUTLS_X509_FMT_PEM);
-	from = res ? 0 : gnutls_x509_crt_get_activation_time(crt);
-	until = res ? 0 : gnutls_x509_crt_get_expiration_time(crt);
-	gnutls_x509_crt_deinit(crt);
-	if (res)
-		return fail(err, errlen, -EINVAL, "%s is no certificate in PEM: %s", path,
-			    gnutls_strerror(res));
+	from = gnutls_x509_crt_get_activation_time(crt);
+	until = gnutls_x509_crt_get_expiration_time(crt);
 	if (now >= from && now <= until)
 		return 0;
 	strftime(day, sizeof(day), "%Y-%m-%d", gmtime_r(now < from ? &from : &until, &tm));
 	return fail(err, errlen, -EINVAL, "the certificate %s %s %s", path,
 		    now < from ? "is not valid before" : "has expired on", day);
+}
+
+/* The server's own. */
+static int check_own(const char *path, const gnutls_datum_t *pem, char *err, size_t errlen)
+{
+	gnutls_x509_crt_t crt;
+	int res = gnutls_x509_crt_init(&crt);
+
+	if (res)
+		return fail(err, errlen, -ENOMEM, "%s: %s", path, gnutls_strerror(res));
+	res = gnutls_x509_crt_import(crt, pem, GNUTLS_X509_FMT_PEM);
+	if (res)
+		res = fail(err, errlen, -EINVAL, "%s is no certificate in PEM: %s", path,
+			   gnutls_strerror(res));
+	else
+		res = check_time(path, crt, err, errlen);
+	gnutls_x509_crt_deinit(crt);
+	return res;
+}
+
+/* Of several authorities some may be old; but whom all of them have signed would be refused. */
+static int check_authorities(gnutls_x509_trust_list_t all, const char *path, char *err,
+			     size_t errlen)
+{
+	gnutls_x509_trust_list_iter_t at = NULL;
+	gnutls_x509_crt_t ca;
+	int res = -EINVAL;
+
+	while (res && !gnutls_x509_trust_list_iter_get_ca(all, &at, &ca)) {
+		res = check_time(path, ca, err, errlen);
+		gnutls_x509_crt_deinit(ca);
+	}
+	gnutls_x509_trust_list_iter_deinit(at);
+	return res;
 }
 
 /* Has one of these authorities signed the list? Its age is no matter, whom it names stays revoked. */
@@ -99,13 +124,11 @@ static bool is_signed(gnutls_x509_crl_t crl, gnutls_x509_trust_list_t by)
 }
 
 /* GnuTLS takes any list, and one of an authority that it does not know revokes nothing. */
-static int add_revoked(struct tls_context *ctx, gnutls_x509_crl_t *crls, unsigned n,
+static int add_revoked(gnutls_x509_trust_list_t trusted, gnutls_x509_crl_t *crls, unsigned n,
 		       const char *path, char *err, size_t errlen)
 {
-	gnutls_x509_trust_list_t trusted;
 	int res = 0;
 
-	gnutls_certificate_get_trust_list(ctx->x509, &trusted);
 	for (unsigned i = 0; i < n; i++) {
 		if (!res && !is_signed(crls[i], trusted))
 			res = fail(err, errlen, -EINVAL, "cannot use %s: its list %u is not signed by "
@@ -119,7 +142,8 @@ static int add_revoked(struct tls_context *ctx, gnutls_x509_crl_t *crls, unsigne
 	return res;
 }
 
-static int load_revoked(struct tls_context *ctx, const char *path, char *err, size_t errlen)
+static int load_revoked(gnutls_x509_trust_list_t trusted, const char *path, char *err,
+			size_t errlen)
 {
 	gnutls_datum_t pem = { NULL, 0 };
 	gnutls_x509_crl_t *crls = NULL;
@@ -132,7 +156,7 @@ static int load_revoked(struct tls_context *ctx, const char *path, char *err, si
 	gnutls_free(pem.data);
 	if (r < 0)
 		return fail(err, errlen, -EINVAL, "cannot use %s: %s", path, gnutls_strerror(r));
-	res = add_revoked(ctx, crls, n, path, err, errlen);
+	res = add_revoked(trusted, crls, n, path, err, errlen);
 	gnutls_free(crls);
 	return res;
 }
@@ -140,6 +164,7 @@ static int load_revoked(struct tls_context *ctx, const char *path, char *err, si
 /* The certificates that clients' must be signed by, and those that are revoked. */
 static int load_authority(struct tls_context *ctx, const char *folder, char *err, size_t errlen)
 {
+	gnutls_x509_trust_list_t trusted;
 	char path[PATH_ROOM];
 	struct stat st;
 	int res;
@@ -150,10 +175,14 @@ static int load_authority(struct tls_context *ctx, const char *folder, char *err
 		return fail(err, errlen, stat(path, &st) ? -errno : -EINVAL,
 			    "tls_verify_peer: cannot use %s: %s", path,
 			    res ? gnutls_strerror(res) : "there is no certificate in it");
+	gnutls_certificate_get_trust_list(ctx->x509, &trusted);
+	res = check_authorities(trusted, path, err, errlen);
+	if (res)
+		return res;
 	snprintf(path, sizeof(path), "%s/ca-crl.pem", folder);
 	if (stat(path, &st) && errno == ENOENT)
 		return 0;
-	return load_revoked(ctx, path, err, errlen);
+	return load_revoked(trusted, path, err, errlen);
 }
 
 static int load_certificates(struct tls_context *ctx, const struct tls_files *files, char *err,
@@ -169,7 +198,7 @@ static int load_certificates(struct tls_context *ctx, const struct tls_files *fi
 		return fail(err, errlen, -ENOMEM, "out of memory");
 	res = load(cert_path, &cert, err, errlen);
 	if (!res)
-		res = check_time(cert_path, &cert, err, errlen);
+		res = check_own(cert_path, &cert, err, errlen);
 	if (!res)
 		res = check_secret(key_path, err, errlen);
 	if (!res)

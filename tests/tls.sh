@@ -103,7 +103,7 @@ by_hand cycles 200
 wait_for '[[ $(fds) -le $before ]]' 30
 stop_liftd
 
-start_liftd -x disk -p "$port" --threads 1 -o tls=allow -o "tls_certificates=$tmp/server" "$tmp/disk.img"
+start_liftd -x disk -p "$port" --threads 1 -o handshake_timeout=600000 -o stall_timeout=600000 -o tls=allow -o "tls_certificates=$tmp/server" "$tmp/disk.img"
 by_hand crumbs
 stop_liftd
 

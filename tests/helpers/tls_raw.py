@@ -119,6 +119,7 @@ class Sealed:
     """A client that makes its records first, and sends them when it likes."""
     def __init__(self, where, ca):
         self.c = connect(where)
+        self.c.s.settimeout(600)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context(ca).wrap_bio(self.incoming, self.outgoing, server_hostname='localhost')
         self.wait(self.tls.do_handshake)
@@ -143,7 +144,9 @@ class Sealed:
     def recv(self, n):
         data = b''
         while len(data) < n:
-            data += self.wait(self.tls.read, n - len(data))
+            more = self.wait(self.tls.read, n - len(data))
+            assert more, 'closed'
+            data += more
         return data
 
     def option_reply(self):
@@ -175,6 +178,7 @@ def crumbs(where, ca):
         secure(connect(where), context(ca)).s.close()
         assert not answered, 'nobody was served before the whole of it had been read'
         t.join()
+        assert answered
 
 
 def hello(ca):

@@ -106,6 +106,18 @@ static int try_nop(struct io_uring *ring)
 	return r;
 }
 
+/*
+ * A new ring may be mapped where another thread's was. liburing maps by system calls that
+ * ThreadSanitizer does not see; this tells it that one comes after the other.
+ */
+static atomic_uint freed_rings;
+
+static void free_ring(struct io_uring *ring)
+{
+	atomic_fetch_add_explicit(&freed_rings, 1, memory_order_release);
+	io_uring_queue_exit(ring);
+}
+
 /* A ring with the best flags that the kernel knows. 0 or a negative errno. */
 static int make_ring(struct io_uring *ring, const struct lane_config *config)
 {
@@ -128,9 +140,10 @@ static int make_ring(struct io_uring *ring, const struct lane_config *config)
 	}
 	if (r)
 		return r;
+	atomic_load_explicit(&freed_rings, memory_order_acquire);
 	r = (p.features & features) == features && has_ops(ring) ? try_nop(ring) : -ENOSYS;
 	if (r)
-		io_uring_queue_exit(ring);
+		free_ring(ring);
 	return r;
 }
 
@@ -144,7 +157,7 @@ static void probe(void)
 
 	probe_error = make_ring(&ring, &small);
 	if (!probe_error)
-		io_uring_queue_exit(&ring);
+		free_ring(&ring);
 }
 
 bool lane_ring_possible(char *err, size_t errlen)
@@ -199,7 +212,7 @@ int lane_open_config(struct lane **out, bool want_ring, const struct lane_config
 			lane->has_ring = true;
 			lane->ring_max = *lane->ring.cq.kring_entries;
 		} else {
-			io_uring_queue_exit(&lane->ring);
+			free_ring(&lane->ring);
 		}
 	}
 	*out = lane;
@@ -228,7 +241,7 @@ void lane_close(struct lane *lane)
 	while (atomic_load(&lane->posting))
 		sched_yield();
 	if (lane->has_ring)
-		io_uring_queue_exit(&lane->ring);
+		free_ring(&lane->ring);
 	close(lane->fd);
 	free(lane);
 	workers_put();

@@ -8,6 +8,7 @@
  * written: no input sees anything of another one.
  */
 #include <check.h>
+#include <errno.h>
 #include <gnutls/gnutls.h>
 #include <poll.h>
 #include <signal.h>
@@ -186,6 +187,8 @@ static void send_all(struct talk_to *t, const uint8_t *p, size_t n, size_t piece
 		ssize_t sent = t->tls ? gnutls_record_send(t->tls, p, part)
 				      : send(t->fd, p, part, MSG_NOSIGNAL);
 
+		if (sent < 0 && (t->tls ? sent == GNUTLS_E_INTERRUPTED : errno == EINTR))
+			continue;
 		if (sent < 0)
 			return; /* it had enough */
 		p += sent;
@@ -212,17 +215,29 @@ static void join(struct talk_to *t)
 	must(t->fd >= 0 && !connect(t->fd, (struct sockaddr *)&addr, sizeof(addr)));
 }
 
+/* libFuzzer has a timer, whose signal interrupts this now and then. */
+static void wait_for_input(const struct talk_to *t)
+{
+	struct pollfd p = { t->fd, POLLIN, 0 };
+	int n;
+
+	do
+		n = poll(&p, 1, PATIENCE_MS);
+	while (n < 0 && errno == EINTR);
+	must(n == 1);
+}
+
 /* Some bytes, or 0 at the end. */
 static ssize_t receive_some(struct talk_to *t, uint8_t *buf, size_t len)
 {
-	struct pollfd p = { t->fd, POLLIN, 0 };
 	ssize_t n;
 
 	do {
-		must((t->tls && gnutls_record_check_pending(t->tls)) ||
-		     poll(&p, 1, PATIENCE_MS) == 1);
+		if (!t->tls || !gnutls_record_check_pending(t->tls))
+			wait_for_input(t);
 		n = t->tls ? gnutls_record_recv(t->tls, buf, len) : read(t->fd, buf, len);
-	} while (t->tls && (n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED));
+	} while (t->tls ? n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED
+			: n < 0 && errno == EINTR);
 	/* Inside TLS the end has to be said. Plain, it is a reset if something behind DISC was unread. */
 	must(n >= 0 || !t->tls || t->closes);
 	return n > 0 ? n : 0;
@@ -242,6 +257,7 @@ static bool receive(struct talk_to *t)
 static void go_inside(struct talk_to *t)
 {
 	enum { OUTSIDE = NBD_GREETING_SIZE + NBD_OPTION_REPLY_SIZE };
+	int n;
 
 	client_flags(&t->out, NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES);
 	client_option(&t->out, NBD_OPT_STARTTLS, NULL, 0);
@@ -257,7 +273,10 @@ static void go_inside(struct talk_to *t)
 	must(!gnutls_credentials_set(t->tls, GNUTLS_CRD_PSK, secret));
 	gnutls_transport_set_int(t->tls, t->fd);
 	gnutls_handshake_set_timeout(t->tls, PATIENCE_MS);
-	must(!gnutls_handshake(t->tls));
+	do
+		n = gnutls_handshake(t->tls);
+	while (n == GNUTLS_E_INTERRUPTED || n == GNUTLS_E_AGAIN);
+	must(!n);
 }
 
 /* The end of the handshake in t->in, or 0; the export's flags from it. */

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 #include "server/net/service.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/nbd_peer.h"
+#include "tests/unit/tls_key.h"
 
 enum { SIZE = 3 << 20, MOST_INPUT = 1024, MOST_REQUESTS = MOST_INPUT / NBD_REQUEST_SIZE + 1,
        PATIENCE_MS = 60000 };
@@ -31,6 +31,7 @@ enum { SIZE = 3 << 20, MOST_INPUT = 1024, MOST_REQUESTS = MOST_INPUT / NBD_REQUE
 static struct service service;
 static struct server_params params;
 static char folder[80]; /* the path of a socket is short */
+static const char key[] = "00112233445566778899aabbccddeeff";
 static gnutls_psk_client_credentials_t secret;
 
 /* ---- the server ---- */
@@ -80,25 +81,6 @@ static void make_image(void)
 	ck_assert_int_eq(fclose(f) || truncate(path_of("img"), SIZE), 0);
 }
 
-/* The server's side of it, and the client's. */
-static struct tls_context *make_key(void)
-{
-	static unsigned char key[] = "00112233445566778899aabbccddeeff";
-	struct tls_files files = { .psk = path_of("psk") };
-	struct tls_context *tls;
-	char err[512];
-	gnutls_datum_t hex = { key, sizeof(key) - 1 };
-	FILE *f = fopen(path_of("psk"), "w");
-
-	ck_assert_ptr_nonnull(f);
-	fprintf(f, "alice:%s\n", key);
-	ck_assert_int_eq(fchmod(fileno(f), 0600) || fclose(f), 0);
-	ck_assert_int_eq(gnutls_psk_allocate_client_credentials(&secret), 0);
-	gnutls_psk_set_client_credentials(secret, "alice", &hex, GNUTLS_PSK_KEY_HEX);
-	ck_assert_msg(!tls_context_new(&files, &tls, err, sizeof(err)), "%s", err);
-	return tls;
-}
-
 /* The server ends as it does with SIGTERM, so that nothing is lost track of. */
 static void stop(void)
 {
@@ -108,7 +90,6 @@ static void stop(void)
 	tunable_free(server_rows, &params);
 	gnutls_psk_free_client_credentials(secret);
 	unlink(path_of("img"));
-	unlink(path_of("psk"));
 	rmdir(folder);
 }
 
@@ -130,7 +111,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	set_param("tls", "allow");
 	set_param("memory", "64M");
 	ck_assert_int_eq(service_init(&service, &params), 0);
-	service_set_tls(&service, make_key());
+	service_set_tls(&service, server_of_key(key));
+	secret = client_of_key(key);
 	add_export((const struct setting[]){ { "name", "null" }, { "path", "null:" },
 					     { "size", "3M" }, { "max_sectors_kb", "64" } }, 4);
 	add_export((const struct setting[]){ { "name", "img" }, { "path", path_of("img") },

@@ -16,6 +16,7 @@
 #include "server/net/conn.h"
 #include "server/net/service.h"
 #include "tests/unit/suite.h"
+#include "tests/unit/tls_key.h"
 
 enum { HELLO = 4, OPTION = 16, GREETING = 18, REPLY = 20, LIST = 3, STARTTLS = 5 };
 
@@ -27,20 +28,6 @@ static gnutls_session_t client;
 static gnutls_psk_client_credentials_t secret;
 
 /* ---- the server ---- */
-
-static struct tls_context *context(const char *key)
-{
-	char path[] = "/tmp/test-secure.XXXXXX", err[512];
-	struct tls_files files = { .psk = path };
-	int file = mkstemp(path);
-	struct tls_context *ctx;
-
-	ck_assert_int_ge(dprintf(file, "alice:%s\n", key), 0);
-	close(file);
-	ck_assert_msg(!tls_context_new(&files, &ctx, err, sizeof(err)), "%s", err);
-	unlink(path);
-	return ctx;
-}
 
 static const char key[] = "00112233445566778899aabbccddeeff";
 static const char other_key[] = "ffeeddccbbaa99887766554433221100";
@@ -95,7 +82,6 @@ static ssize_t pull(gnutls_transport_ptr_t ptr, void *to, size_t room)
 static void connect_client(const char *with)
 {
 	struct sockaddr_storage addr = { .ss_family = AF_UNIX };
-	gnutls_datum_t hex = { (unsigned char *)with, (unsigned)strlen(with) };
 	struct arrival *a = calloc(1, sizeof(*a));
 	int pair[2];
 
@@ -110,8 +96,7 @@ static void connect_client(const char *with)
 	conn_new(loop, a);
 	conn = TAILQ_FIRST(&loop->conns);
 	ck_assert_ptr_nonnull(conn);
-	ck_assert_int_eq(gnutls_psk_allocate_client_credentials(&secret), 0);
-	gnutls_psk_set_client_credentials(secret, "alice", &hex, GNUTLS_PSK_KEY_HEX);
+	secret = client_of_key(with);
 	gnutls_init(&client, GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL);
 	gnutls_priority_set_direct(client, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+ECDHE-PSK", NULL);
 	gnutls_credentials_set(client, GNUTLS_CRD_PSK, secret);
@@ -132,7 +117,7 @@ static void setup(void)
 	service.loops = loop = calloc(1, sizeof(*loop));
 	service.nloops = 1;
 	ck_assert_msg(!loop_init(loop, &service, 0, err, sizeof(err)), "%s", err);
-	service_set_tls(&service, context(key));
+	service_set_tls(&service, server_of_key(key));
 	connect_client(key);
 }
 
@@ -345,7 +330,7 @@ END_TEST
 START_TEST(other_keys)
 {
 	start_tls("");
-	service_set_tls(&service, _i ? context(other_key) : NULL);
+	service_set_tls(&service, _i ? server_of_key(other_key) : NULL);
 	shake();
 	asks();
 	is_answered();

@@ -14,11 +14,11 @@
 
 #include "server/net/tls.h"
 #include "tests/unit/suite.h"
+#include "tests/unit/tls_key.h"
 
 enum { LARGE = 3 << 20 };
 
-static char key[] = "00112233445566778899aabbccddeeff";
-static char path[] = "/tmp/test-tls.XXXXXX";
+static const char key[] = "00112233445566778899aabbccddeeff";
 static struct tls_context *ctx;
 static struct tls_session *server;
 static gnutls_session_t client;
@@ -43,20 +43,11 @@ static void shake(void)
 
 static void setup(void)
 {
-	gnutls_datum_t hex = { (unsigned char *)key, sizeof(key) - 1 };
-	struct tls_files files = { .psk = path };
-	char err[512];
-	int file = mkstemp(path);
-
-	ck_assert_int_ge(dprintf(file, "alice:%s\n", key), 0);
-	close(file);
-	ck_assert_msg(!tls_context_new(&files, &ctx, err, sizeof(err)), "%s", err);
-	unlink(path);
+	ctx = server_of_key(key);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
 	server = tls_session_new(ctx, fd[0]);
 	ck_assert_ptr_nonnull(server);
-	ck_assert_int_eq(gnutls_psk_allocate_client_credentials(&secret), 0);
-	gnutls_psk_set_client_credentials(secret, "alice", &hex, GNUTLS_PSK_KEY_HEX);
+	secret = client_of_key(key);
 	gnutls_init(&client, GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL);
 	gnutls_priority_set_direct(client, "NORMAL:+ECDHE-PSK:+DHE-PSK:+PSK", NULL);
 	gnutls_credentials_set(client, GNUTLS_CRD_PSK, secret);
